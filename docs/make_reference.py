@@ -88,9 +88,7 @@ python -m jsonschema -i scores.json docs/schemas/eval.json
 
 def pages() -> dict[str, str]:
     """The generated pages by file name, as Markdown."""
-    names = [
-        _names(kind.summary, named(kind.name)) for kind in CORE_KINDS if kind.name not in ("commands", "near-misses")
-    ]
+    names = [_names(kind.summary, named(kind.name)) for kind in CORE_KINDS if kind.name != "commands"]
     commands_ = [
         _command(f"retrokit {name}", command) for name, command in commands().items() if _is_core(command.entry)
     ]

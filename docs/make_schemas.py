@@ -37,7 +37,7 @@ from retrokit.probing.fisher import Fisher, Information
 from retrokit.probing.fragments import FragmentProbe
 from retrokit.probing.geometry import GeometryProbe
 from retrokit.probing.layers import LayerProbe
-from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
+from retrokit.probing.magnitude import EffectChange, LengthCorrelation, LengthFinding
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.probing.stress import StressProbe
@@ -71,6 +71,12 @@ COMPARED = but(
     Comparison,
     precisions=(list[str] | None, "What the baseline and the result were computed in, if not the same."),
 )
+NEAR_MISS_ROW = {
+    **{"task": str, "scorer": str, "similarity": str, "family": str, "near_misses": int},
+    "near_miss": (float, "Mean score of near-misses, on the scorer's own scale."),
+    "positive": (float | None, "Mean score of positives."),
+    "*": float | None,
+}
 EVALUATION: dict[str, Any] = {
     "results": ([RESULT], "One of each encoder, similarity and task."),
     "seeds": (
@@ -104,6 +110,7 @@ EVALUATION: dict[str, Any] = {
         "Since the stored baseline (--baseline).",
     ),
     "gates": ([Gate], "The gates that were set, and whether they hold."),
+    "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family, where near-misses test a gate."),
     "overlaps": ([Overlap], "What of the tests stands in training data."),
     "over_tasks": ([but(OverTasks, comparison=Either([COMPARED, None]))], "Means over tasks of one main metric."),
     "correlations": ([Correlation], "Of SURE's metrics over the systems (--correlations)."),
@@ -125,12 +132,6 @@ EVALUATION: dict[str, Any] = {
         ],
         "Similarities of training against those of evaluation (--cross).",
     ),
-}
-NEAR_MISS_ROW = {
-    **{"task": str, "scorer": str, "similarity": str, "family": str, "near_misses": int},
-    "near_miss": (float, "Mean score of near-misses, on the scorer's own scale."),
-    "positive": (float | None, "Mean score of positives."),
-    "*": float | None,
 }
 PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap])
 DIMENSIONS = {"document": float | None, "query": float | None, "angle": float | None}
@@ -205,35 +206,17 @@ OUTPUTS: dict[str, Any] = {
     "eval": EVALUATION,
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
-    "probe-contrast": but(ContrastProbe, conclusion=CONCLUSION),
+    "probe-contrast": ContrastProbe,
     "probe-fisher": {
-        "results": [
-            but(
-                Fisher,
-                information=[but(Information, log10=(DIMENSIONS, "log₁₀; null of 0."))],
-                kappa=(str, "How κ was computed."),
-            )
-        ],
+        "results": [but(Fisher, information=[but(Information, log10=(DIMENSIONS, "log₁₀; null of 0."))])],
         "conclusion": CONCLUSION,
     },
-    "probe-fragments": but(FragmentProbe, conclusion=CONCLUSION),
-    "probe-geometry": but(GeometryProbe, conclusion=CONCLUSION),
-    "probe-layers": but(LayerProbe, conclusion=CONCLUSION),
+    "probe-fragments": FragmentProbe,
+    "probe-geometry": GeometryProbe,
+    "probe-layers": LayerProbe,
     "probe-magnitude": {
         "results": [
-            but(
-                LengthFinding,
-                **dict.fromkeys(
-                    ("queries", "relevant", "irrelevant"), but(Lengths, cv=(float, "Deviation over mean."))
-                ),
-                effect=but(
-                    EffectSize,
-                    "draws",
-                    **dict.fromkeys(("value", "low", "high"), float | None),
-                    size=(Literal["large", "medium", "small", "negligible", "undefined"], "By |d|."),
-                ),
-                gain=Either([but(Gain, percent=(float | None, "Percent of the baseline.")), None]),
-            )
+            but(LengthFinding, effect=but(EffectSize, **dict.fromkeys(("value", "low", "high"), float | None)))
         ],
         "correlations": [LengthCorrelation],
         "changes": [EffectChange],
@@ -261,9 +244,9 @@ OUTPUTS: dict[str, Any] = {
         ],
         "conclusion": CONCLUSION,
     },
-    "probe-stress": but(StressProbe, conclusion=CONCLUSION),
+    "probe-stress": StressProbe,
     "rerank-calibrate": Calibration,
-    "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
+    "rerank-run": EVALUATION,
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
 }
 """By command, its words with dashes between."""
@@ -277,7 +260,7 @@ KINDS = {
     "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
-    "rerank-run": ["reranking"],
+    "rerank-run": ["evaluation"],
     "rerank-train": ["preflight", "training"],
 }
 """The ``kind`` of what a command prints, if it is not the command's own name."""
@@ -540,11 +523,17 @@ def _record(shape: But, parts: dict[str, Any]) -> dict[str, Any]:
         about, told = _told(shape.kind)
         hints = get_type_hints(shape.kind)
         keys: dict[str, Any] = {}
-        for one in fields(shape.kind):  # type: ignore[arg-type]
-            if one.name not in shape.without:
-                given = shape.changed.get(one.name, hints[one.name])
-                described = one.name in told and not isinstance(given, tuple)
-                keys[one.name] = (given, told[one.name]) if described else given
+        names = [one.name for one in fields(shape.kind) if one.compare]  # type: ignore[arg-type]
+        for name_of_property in getattr(shape.kind, "derived", ()):
+            value: property = getattr(shape.kind, name_of_property)
+            names.append(name_of_property)
+            hints[name_of_property] = get_type_hints(value.fget)["return"]
+            told[name_of_property] = _sentence((inspect.getdoc(value) or "").partition("\n\n")[0])
+        for field in names:
+            if field not in shape.without:
+                given = shape.changed.get(field, hints[field])
+                described = field in told and not isinstance(given, tuple)
+                keys[field] = (given, told[field]) if described else given
         keys |= {key: given for key, given in shape.changed.items() if key not in keys}
         parts[name] = {"description": about, **_object(keys, parts)}
     return {"$ref": f"#/$defs/{name}"}

@@ -14,8 +14,8 @@ here=$(dirname "$0")
 train() { # NAME SEED, PAIRS (the anchor is the query), SIMILARITY, DIRECTIONS
     [ -f "$out/$1-$2/model.safetensors" ] && return
     # --scale auto: every similarity starts as sharp as cosine at scale 20.
-    retrokit finetune "scratch:$out/clip,seed=$2" --data "$out/data/$3.jsonl" --sim "$4" --directions "$5" --scale auto \
-        --epochs 10 --batch-size 128 --lr 2e-3 --precision fp32 --seed "$2" -o "$out/$1-$2" --overwrite
+    retrokit finetune "scratch:$out/clip,seed=$2" --data "$out/data/$3.jsonl" --sim "$4" --loss "infonce:directions=$5" \
+        --scale auto --epochs 10 --batch-size 128 --lr 2e-3 --precision fp32 --seed "$2" -o "$out/$1-$2" --overwrite
     rm -r "$out/$1-$2/checkpoints"
 }
 

@@ -8,7 +8,7 @@
 #   bash examples/relevance_and_identity.sh papers/titles OUT "scifact data/cisi" "0" --steps 80
 #   bash examples/first_stage.sh OUT minilm "relevance:1,0,0,0:cosine byedit:100,51,16,33:cosine" --lr 1e-4 --steps 80
 #   bash examples/first_stage.sh OUT share-0 "structure:0,51,16,33:cosine both:100,51,16,33:cosine sfs:100,51,16,33:sfs:192" --steps 80 \
-#       --lora rank=32,last=4 --merge-lora --dropout 0 --lr 5e-4
+#       --lora rank=32,last=4,merge=true --dropout 0 --lr 5e-4
 set -euo pipefail
 cd "$1"
 encoder=$2 runs=$3

@@ -23,16 +23,16 @@ cd "$out"
 [ -f hard.jsonl ] || retrokit augment mine beir:clean,split=train --encoder bm25 --corpus clean --negatives 4 -o hard.jsonl
 [ -f taught.jsonl ] || retrokit augment score hard.jsonl --with 'maxsim:"minilm:max_length=128"' -o taught.jsonl
 mapfile -t losses <<< "${LOSSES:-infonce
-infonce+kl=1 --teacher-temperature 0.05
-kl --teacher-temperature 0.05
+infonce+kl:temperature=0.05
+kl:temperature=0.05
 margin-mse}"
 runs=()
 for seed in $seeds; do
     for loss in "${losses[@]}"; do
-        run=runs/${loss%%[= ]*}-$seed
+        run=runs/${loss%%:*}-$seed
         runs+=("$run")
         grep -q '"finished"' "$run/retrokit.json" 2>/dev/null && continue
-        # shellcheck disable=SC2086 # a loss and its option
+        # shellcheck disable=SC2086 # a loss
         retrokit finetune "$student" --data taught.jsonl --loss $loss --seed "$seed" "$@" -o "$run" --resume
     done
 done

@@ -22,9 +22,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from retrokit.augmentation.crops import Multilingual
-from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.near_misses.generator import why_not
-from retrokit.augmentation.near_misses.sentence import Change, View, inflected, rewrite, tag
+from retrokit.augmentation.edits import NEAR_MISSES
+from retrokit.augmentation.edits.family import load_families
+from retrokit.augmentation.edits.running_text import why_not
+from retrokit.augmentation.edits.sentence import Change, View, inflected, rewrite, tag
+from retrokit.augmentation.edits.subject import Subject
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 
 CONTRACTIONS = [
@@ -145,20 +147,19 @@ def _cancelled(text: str) -> Iterator[tuple[str, str]]:
     """Two near-misses that undo each other: arguments exchanged, then the passive; *above* to *below*, exchanged."""
     binding, spatial = load_families(["binding", "spatial"])
     for family in (binding, spatial):
-        for edit in family.edits(tag(text)):
-            for second in binding.edits(tag(edit.text)) if (family.name, edit.name) in _PAIRED else ():
+        for edit in family.edits(Subject.of_sentence(text)):
+            for second in binding.edits(Subject.of_sentence(edit.after)) if (family.name, edit.name) in _PAIRED else ():
                 if second.name in _PAIRED[family.name, edit.name]:
-                    yield f"{edit.name}+{second.name}", second.text
+                    yield f"{edit.name}+{second.name}", second.after
 
 
 def triplets(text: str, random: random.Random) -> Iterator[dict[str, object]]:
     """Triplets of a sentence, a family at a time, and of its near-misses."""
-    tagged = tag(text)
     same = list(rewritings(text))
-    for family in load_families():
+    for family in load_families(NEAR_MISSES):
         by_kind: dict[str, list[str]] = {}
-        for edit in family.edits(tagged):
-            by_kind.setdefault(edit.name, []).append(edit.text)
+        for edit in family.edits(Subject.of_sentence(text)):
+            by_kind.setdefault(edit.name, []).append(edit.after)
         if not by_kind:
             continue
         kind = random.choice(sorted(by_kind, key=lambda name: (name in ("insert-not", "swap-attributes"), name))[:4])
@@ -205,7 +206,7 @@ def of_texts(path: str, field: str, per_family: int, seed: int) -> Iterator[dict
 
 def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
     """Pairs of a sentence and its rewriting by others, with a near-miss of either."""
-    splitter, families, draw = Multilingual("en"), load_families(), random.Random(0)
+    splitter, families, draw = Multilingual("en"), load_families(NEAR_MISSES), random.Random(0)
     rewritten = {row["id"]: str(row["contents"]) for _, row in read_jsonl(after)}
     for _, row in read_jsonl(before):
         if row["id"] not in rewritten:
@@ -223,10 +224,12 @@ def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
                 continue
             if draw.random() < 0.5:
                 one, other = other, one
-            near = [(f.name, edit) for f in families for edit in f.edits(tag(draw.choice([one, other])))]
+            near = [
+                (f.name, edit) for f in families for edit in f.edits(Subject.of_sentence(draw.choice([one, other])))
+            ]
             if near:
                 family, edit = draw.choice(near)
-                yield _row(one, other, [edit.text], family, edit.name, "rewritten")
+                yield _row(one, other, [edit.after], family, edit.name, "rewritten")
 
 
 def mirrored(path: str) -> Iterator[dict[str, object]]:

@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterator
 from itertools import product
 
-from retrokit.augmentation.near_misses.sentence import inflected
+from retrokit.augmentation.edits.sentence import inflected
 from retrokit.data.jsonl import write_jsonl
 
 Ways = list[str]

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.edits.files import write_near_misses as near_misses
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mixing import mix
-from retrokit.augmentation.near_misses.files import write_near_misses as near_misses
 from retrokit.augmentation.queries import queries
 from retrokit.augmentation.settings import MaskSettings, MiningSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs

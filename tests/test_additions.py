@@ -82,32 +82,18 @@ def count(encoders, **options):
         'probing.registry.create("count", encoders=["letters"])',
         [2],
     ),
-    "family of near-misses": Addition(
-        "augmentation/near_misses/shout.py",
+    "family of edits": Addition(
+        "augmentation/edits/shout.py",
         """
-from retrokit.augmentation.near_misses.family import Edit, Family
-def family():
-    return Family("shout", lambda sentence: iter([Edit("upper", sentence.text.upper())]))
+from retrokit.augmentation.edits.family import Family, Rewriting
+def shout():
+    return Family("shout", lambda subject: [Rewriting("mark", subject.query + "!")], changes_meaning=False)
 """,
-        "augmentation/near_misses/__init__.py",
-        '    "retrokit.near_misses",\n    [\n',
-        'Entry("shout", "upper case", "retrokit.augmentation.near_misses.shout:family"),',
-        'near_misses.registry.create("shout").name',
+        "augmentation/edits/__init__.py",
+        '    "retrokit.edits",\n    [\n',
+        '_family("shout", "control: a mark", "shout"),',
+        'edits.registry.create("shout").name',
         "shout",
-    ),
-    "capability": Addition(
-        "augmentation/stress/shouting.py",
-        """
-from retrokit.augmentation.near_misses.family import Edit
-from retrokit.augmentation.stress.capability import CONTROL, Capability, of_sentence
-def shouting():
-    return Capability("shouting", CONTROL, of_sentence(lambda subject: [Edit("mark", subject.passage.sentence + "!")]))
-""",
-        "augmentation/stress/__init__.py",
-        '    "retrokit.capabilities",\n    [\n',
-        'Entry("shouting", "control: a mark", "retrokit.augmentation.stress.shouting:shouting"),',
-        'stress.registry.create("shouting").kind',
-        "control",
     ),
     "augmentation": Addition(
         "augmentation/twice.py",
@@ -129,7 +115,7 @@ class Twice:
 USES = f"""
 import json, torch, retrokit
 from retrokit import augmentation, probing
-from retrokit.augmentation import near_misses, stress
+from retrokit.augmentation import edits
 print(json.dumps({{{", ".join(f"{kind!r}: {addition.use}" for kind, addition in ADDITIONS.items())}}}))
 """
 

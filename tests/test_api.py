@@ -78,7 +78,7 @@ def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
     probed = retrokit.probe.geometry([run], on, precision="fp32", device="cpu")
     assert probed.to_json()
     ranked = retrokit.rerank(run, [on], ["maxsim"])
-    assert [result.configuration.get("reranker") for result in ranked.whole.results] == [None, "maxsim"]
+    assert [result.configuration.get("reranker") for result in ranked.results] == [None, "maxsim"]
 
 
 def test_an_evaluation_is_asked_for_by_its_settings():
@@ -91,7 +91,7 @@ def test_an_evaluation_is_asked_for_by_its_settings():
 
 
 def test_what_is_wrong_names_the_parameter_and_on_the_command_line_the_option(capsys):
-    with pytest.raises(retrokit.RetrokitError, match="`batch_size=` 0 must be above 0"):
+    with pytest.raises(retrokit.RetrokitError, match="`batch_size=` 0 is out of range"):
         retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], batch_size=0)
     assert cli.run(["finetune", "minilm", "--data", "pairs.jsonl", "--warmup=-1", "-o", "run"]) == 2
     assert "--warmup -1.0 is out of range (at least 0)" in capsys.readouterr().err
@@ -108,4 +108,4 @@ def test_the_examples_of_the_page_run(folder, tiny_bert, tmp_path, monkeypatch, 
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(block.replace('"minilm"', repr(str(tiny_bert))).replace(":minilm", f":{tiny_bert}"), names)
-    assert "`batch_size=` 0 must be above 0" in capsys.readouterr().out
+    assert "`batch_size=` 0 is out of range" in capsys.readouterr().out

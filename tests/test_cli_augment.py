@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from retrokit.augmentation.near_misses import sentence
+from retrokit.augmentation.edits import registry, sentence
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -119,14 +119,12 @@ WRONG = {
         "a fraction of 1 of the tokens: expected more than 0 and less than 1"
     ),
     "near-misses corpus.jsonl --families negation,bindings": (
-        "unknown family of near-misses 'bindings' (did you mean binding?); known: negation, binding, spatial"
+        f"unknown family of edits 'bindings' (did you mean binding?); known: {', '.join(registry.names())}"
     ),
     "near-misses corpus.jsonl --positive other": "--positive other is none of anchor, paraphrase",
     "near-misses corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
-    "near-misses corpus.jsonl --split 0.8": "--split writes two files: give --output NAME.jsonl",
-    "near-misses corpus.jsonl --split 1 -o x.jsonl": (
-        "the share of the training split must lie between 0 and 1, not 1"
-    ),
+    "near-misses corpus.jsonl --split 0.8": "--split needs --output",
+    "near-misses corpus.jsonl --split 1 -o x.jsonl": "--split 1.0 must be below 1",
     "near-misses corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
     "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number or none",
     "mine pairs.jsonl --encoder BERT --margin -1": "--margin -1.0 is out of range (at least 0)",
@@ -165,7 +163,7 @@ def test_a_missing_package_is_named_with_its_extra(augment, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "The cat sees the dog under the table."}))
     code, out, err = augment("near-misses", "corpus.jsonl", "-o", "near.jsonl")
-    message = "retrokit: near-misses needs an optional package: python -m pip install 'retrokit-ir[negatives]'\n"
+    message = "retrokit: negation needs an optional package: python -m pip install 'retrokit-ir[negatives]'\n"
     assert (code, out, err) == (3, "", message)
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
 

@@ -51,6 +51,12 @@ def test_build_in_short_and_in_full(build_sure, tmp_path, data, llm):
     assert len(read_sure(tmp_path / "a").queries) == 2
 
 
+def test_a_dry_run_says_where_texts_would_go(build_sure, data):
+    said = build_sure(data, "--llm", "openai:m,url=http://localhost:9/v1", "--dry-run")[2]
+    assert "openai:m: texts would be sent to localhost:9\n" in said
+    assert "texts are sent" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

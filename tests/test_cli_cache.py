@@ -85,7 +85,7 @@ def test_what_is_there_and_making_it_smaller(retrokit, benchmark, tmp_path, tiny
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cache", "--clear", "--limit", "1GB"], "give one of --clear and --limit"),
+        (["cache", "--clear", "--limit", "1GB"], "--clear and --limit exclude each other"),
         (["cache", "--limit", "much"], "--limit: 'much' is not a size; expected for example 500MB or 20GB"),
         (["--no-cache", "cache"], "the embedding cache is disabled (RETROKIT_CACHE=off, --no-cache)"),
     ],

@@ -92,7 +92,7 @@ def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, typed):
     [
         ("lr = 0.0", "--lr 0.0 must be above 0"),
         ('eval = "x:y"', "unknown task 'x'"),
-        ('loss = "x"', "--loss x: expected one of infonce, kl, margin-mse, mse"),
+        ('loss = "x"', "unknown loss 'x'; known: infonce, kl, margin-mse, mse"),
     ],
 )
 def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):
@@ -101,4 +101,12 @@ def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):
     code, _, said = typed("finetune", "static", "--data", pairs, "-o", tmp_path / "out", "--config", config)
     assert code == 2
     assert f"retrokit: {problem}" in said
+    assert said.endswith(f" (some options are from {config})\n")
+
+
+def test_a_model_of_a_file_that_the_hub_lacks_names_the_file(tmp_path, typed):
+    config, pairs = written(tmp_path, 'encoder = "ber\\tt"'), tmp_path / "pairs.jsonl"
+    write_jsonl(pairs, ({"anchor": text, "positive": f"{text} now"} for text in sentences(8)))
+    code, _, said = typed("finetune", "--data", pairs, "-o", tmp_path / "out", "--config", config)
+    assert code == 4
     assert said.endswith(f" (some options are from {config})\n")

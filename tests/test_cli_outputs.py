@@ -179,7 +179,7 @@ LINES = {
     "rerank train": "cnn in/bert --data in/pairs.jsonl --dev in/texts.jsonl",
     "rerank shrink": "in/bert --encoder in/bert",
     "rerank verify": "in/bert in/pairs.jsonl",
-    "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
+    "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --loss infonce:guide=in/bert",
     "export": "in/bert --on in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
     "build-sure build": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1 --prompts in/beir",
@@ -198,8 +198,8 @@ LINES = {
 
 def outputs_of(command: Any) -> dict[str, str]:
     """The options of a command that write, with their kind."""
-    noting = [one for one in command.params if getattr(one.callback, "__qualname__", "").startswith("writes.")]
-    return {max(one.opts, key=len): one.callback.__wrapped__.__closure__[0].cell_contents for one in noting}
+    written = {name: option.param.writes for name, option in command.callback.call.options.items()}
+    return {max(one.opts, key=len): written[one.name] for one in command.params if written.get(one.name)}
 
 
 def leaves(command: Any, words: str = "") -> Iterator[tuple[str, Any]]:

@@ -152,7 +152,7 @@ def files(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["magnitude", "static:8", "--proxies", 3], "--proxies is for --without-labels: give both"),
+        (["magnitude", "static:8", "--proxies", 3], "--proxies needs --without-labels"),
         (["magnitude", "static:8", "static:4", "--checkpoints"], "--checkpoints takes one model folder"),
         (["magnitude", "static:8", "--irrelevant", "few"], "--irrelevant few is none of top, all"),
         (

@@ -97,9 +97,9 @@ def test_a_table_for_people(beir, exported, capsys):
         ("bm25 --corpus {beir}", "give --queries, a file of them, or --query, a text"),
         ("--corpus {beir} --query x", "name what searches: an encoder, bm25"),
         ("bm25 --corpus - --queries -", "--corpus and --queries cannot both be standard input"),
-        ("bm25 --corpus {beir} --interactive --query x", "--interactive reads queries only from standard input"),
+        ("bm25 --corpus {beir} --interactive --query x", "--interactive and --query exclude each other"),
         ("bm25 --corpus {beir} --query x -k 0", "-k 0 is out of range (at least 1)"),
-        ("bm25 --corpus {beir} --query x --format csv", "--format 'csv' is none of table, trec, jsonl"),
+        ("bm25 --corpus {beir} --query x --format csv", "--format csv is none of table, trec, jsonl"),
         (
             "bm25 --corpus {beir} --query x --format table -o {beir}/t",
             "--output takes --format trec or jsonl, not a table",

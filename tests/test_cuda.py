@@ -127,11 +127,11 @@ def test_training_learns_and_goes_on(
 
 
 def test_an_adapter_is_loaded_with_its_base(run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--batch-size", 8, "--steps", 4, "--lora", 2]
+    made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--batch-size", 8, "--steps", 4]
     made.append("--deterministic")
     found = []
-    for name, more in {"adapter": [], "whole": ["--merge-lora"]}.items():
-        run(*made, "--precision", "fp32", "--lr", "1e-2", "--dropout", "0", *more, "-o", tmp_path / name)
+    for name, lora in {"adapter": "2", "whole": "2,merge=true"}.items():
+        run(*made, "--precision", "fp32", "--lr", "1e-2", "--dropout", "0", "--lora", lora, "-o", tmp_path / name)
         found.append(retrokit.load(str(tmp_path / name), device="cpu").embed(TEXTS, "query", "fp32"))
     np.testing.assert_allclose(found[0], found[1], rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
 

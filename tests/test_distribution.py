@@ -70,7 +70,6 @@ WITHOUT = {
 WITH = {
     "names": ["names"],
     "doctor": ["doctor"],
-    "help": ["help", "finetune"],
     "cache": ["cache"],
     "check": ["check", "beir:task", "--metrics", "ndcg@10"],
     "augment crops": ["augment", "crops", "corpus.jsonl", "--sentences", "1", "-o", "pairs.jsonl"],

@@ -21,7 +21,7 @@ ENTRY = Entry(
     "{name}",
     "inner product divided by a power of the document's length, from elsewhere",
     "{module}_impl:make",
-    (Param("power", float, 0.25, minimum=0.0, maximum=1.0),),
+    (Param("power", 0.25, minimum=0.0, maximum=1.0),),
     positional="power",
 )
 '''

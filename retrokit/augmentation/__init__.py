@@ -3,15 +3,11 @@
 The registry lists the augmentations of ``retrokit finetune --augment``, which create pairs in training.
 """
 
+from retrokit.augmentation.crops import CropSettings
 from retrokit.core.registry import Entry, Param, SpecRegistry
+from retrokit.core.settings import params_of
 
-_CROPPING = (
-    Param("sentences", int, 2, minimum=1, summary="consecutive sentences of a chunk"),
-    Param("min_chars", int, 100, minimum=1, summary="shorter sentences are left out"),
-    Param("max_chars", int, 250, minimum=1, summary="longer sentences are left out"),
-    Param("splitter", str, "period", summary="period (the paper's) or multilingual"),
-)
-
+_CROPPING = params_of(CropSettings)
 _ONLINE = "retrokit.augmentation.online"
 
 registry = SpecRegistry(
@@ -30,7 +26,7 @@ registry = SpecRegistry(
             "mask",
             "a share of the tokens masked, on top of another, or of the whole text twice (CROP A.1)",
             f"{_ONLINE}:Mask",
-            (Param("fraction", float, 0.15, minimum=0.0, maximum=1.0, summary="share of the tokens"),),
+            (Param("fraction", 0.15, minimum=0.0, maximum=1.0, help="share of the tokens"),),
             positional="fraction",
         ),
     ],

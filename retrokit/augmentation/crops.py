@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # a help page needs no reader of texts
     from retrokit.augmentation.texts import Counts, Texts
 
 _HERE = "retrokit.augmentation.crops"
-# sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in parts
-_PART = 20_000
+# sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in pieces
+_PIECE = 20_000
 
 
 class Splitter(Protocol):
@@ -70,18 +70,25 @@ class Multilingual:
         """The sentences of sentencex; one that crosses a multiple of 20,000 characters is cut at a space."""
         from sentencex import segment
 
-        return [sentence for part in _parts(text) for sentence in segment(self.language, part)]
+        sentences: list[str] = []
+        for piece in _pieces(text):
+            sentences += segment(self.language, piece)
+        return sentences
 
     def join(self, sentences: Sequence[str]) -> str:
         """The sentences with a space between where their script has one."""
-        spaced = [sentence if _ends_wide(sentence) else sentence + " " for sentence in sentences[:-1]]
-        return "".join([*spaced, *sentences[-1:]])
+        joined = ""
+        for sentence in sentences:
+            if joined and not _ends_wide(joined):
+                joined += " "
+            joined += sentence
+        return joined
 
 
-def _parts(text: str) -> Iterator[str]:
+def _pieces(text: str) -> Iterator[str]:
     start = 0
-    while len(text) - start > _PART:
-        end = text.rfind(" ", start, start + _PART) + 1 or start + _PART
+    while len(text) - start > _PIECE:
+        end = text.rfind(" ", start, start + _PIECE) + 1 or start + _PIECE
         yield text[start:end]
         start = end
     yield text[start:]
@@ -92,9 +99,7 @@ def _ends_wide(sentence: str) -> bool:
     return unicodedata.category(last).startswith("P") and unicodedata.east_asian_width(last) in "FW"
 
 
-_LANGUAGE = Param(
-    "language", default="en", pattern=r"[a-z]{2,3}(-[a-z0-9]+)*", summary="a language code such as en, de or zh"
-)
+_LANGUAGE = Param("language", "en", pattern=r"[a-z]{2,3}(-[a-z0-9]+)*", help="a language code such as en, de or zh")
 splitters = Registry(
     "splitter",
     "retrokit.splitters",
@@ -137,15 +142,20 @@ class CropSettings(Settings):
         >>> CropSettings(min_chars=3, max_chars=5).chunks("One. Two. a. Three. Four. One. Two.")
         ('One. Two', 'Two. Four', 'Four. One')
         """
-        low, high, size = self.min_chars, self.max_chars, self.sentences
-        sentences = [piece for raw in self._splitter.cut(text) if low <= len(raw) <= high and (piece := raw.strip())]
-        starts = range(len(sentences) - size + 1)
-        return tuple(dict.fromkeys([self._splitter.join(sentences[i : i + size]) for i in starts]))
+        sentences = []
+        for sentence in self._splitter.cut(text):
+            if self.min_chars <= len(sentence) <= self.max_chars and not sentence.isspace():
+                sentences.append(sentence.strip())
+        starts = range(len(sentences) - self.sentences + 1)
+        chunks = [self._splitter.join(sentences[start : start + self.sentences]) for start in starts]
+        return tuple(dict.fromkeys(chunks))
 
     def why_too_few(self, text: str) -> str:
         """Why ``text`` has no two different chunks."""
-        wanted = f"{self.sentences} sentence{'s' * (self.sentences > 1)} of {self.min_chars} to {self.max_chars}"
-        return f"too few chunks of {wanted} characters" if text.strip() else "empty text"
+        if not text.strip():
+            return "empty text"
+        sentences = "1 sentence" if self.sentences == 1 else f"{self.sentences} sentences"
+        return f"too few chunks of {sentences} of {self.min_chars} to {self.max_chars} characters"
 
 
 def crops_of(chunks: Sequence[str], count: int, seed: int, epoch: int, index: int) -> Iterator[tuple[str, str]]:
@@ -165,7 +175,8 @@ def crops_of(chunks: Sequence[str], count: int, seed: int, epoch: int, index: in
 
 def twins_of(chunks: Sequence[str], count: int, seed: int, epoch: int, index: int) -> Iterator[tuple[str, str]]:
     """``count`` pairs of a chunk with itself; each of ``chunks`` comes once before any comes again."""
-    return ((chunks[place], chunks[place]) for _, place in _in_rounds(len(chunks), count, seed, epoch, index))
+    for _, number in _in_rounds(len(chunks), count, seed, epoch, index):
+        yield chunks[number], chunks[number]
 
 
 def _in_rounds(size: int, count: int, *key: int) -> Iterator[tuple[int, int]]:

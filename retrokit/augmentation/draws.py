@@ -33,7 +33,7 @@ def distinct(size: int, count: int, *key: int | str) -> Iterator[int]:
     if count > size:
         raise ValueError(f"{count} different numbers cannot be drawn from {size}")
     moved: dict[int, int] = {}
-    for place in range(count):
-        taken = place + below(size - place, *key, place)
-        yield moved.get(taken, taken)
-        moved[taken] = moved.get(place, place)
+    for rank in range(count):
+        drawn = rank + below(size - rank, *key, rank)
+        yield moved.get(drawn, drawn)
+        moved[drawn] = moved.get(rank, rank)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any
 
 from retrokit.augmentation import draws
 from retrokit.augmentation.texts import Counts, Rows, pair_row
 from retrokit.core.errors import UsageError
+from retrokit.data.jsonl import Row
 
 if TYPE_CHECKING:  # cutting texts takes no PyTorch
     import torch
@@ -71,13 +72,13 @@ def mask_ids(
     """
     import torch
 
-    known = torch.tensor(sorted(special), dtype=ids.dtype, device=ids.device)
-    maskable = attention_mask.bool() & ~torch.isin(ids, known)
-    wanted = [masked_count(tokens, fraction) for tokens in maskable.sum(dim=1).tolist()]
+    special_tokens = torch.tensor(sorted(special), dtype=ids.dtype, device=ids.device)
+    maskable = attention_mask.bool() & ~torch.isin(ids, special_tokens)
+    counts = [masked_count(tokens, fraction) for tokens in maskable.sum(dim=1).tolist()]
     device = ids.device if generator is None else generator.device
     order = torch.rand(ids.shape, generator=generator, device=device).to(ids.device)
     rank = order.masked_fill(~maskable, torch.inf).argsort(dim=1).argsort(dim=1)
-    return ids.masked_fill(rank < torch.tensor(wanted, device=ids.device)[:, None], mask_id)
+    return ids.masked_fill(rank < torch.tensor(counts, device=ids.device)[:, None], mask_id)
 
 
 class Masker:
@@ -101,10 +102,14 @@ class Masker:
     def spans(self, texts: Sequence[str]) -> list[list[Span]]:
         """Where the maskable tokens of each text are: (start, end) in characters, in order."""
         encoded = self._tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        return [
-            [span for token, span in zip(ids, spans, strict=True) if token not in self._special and span[0] < span[1]]
-            for ids, spans in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
-        ]
+        maskable = []
+        for ids, spans in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            text_spans = []
+            for token, (start, end) in zip(ids, spans, strict=True):
+                if token not in self._special and start < end:
+                    text_spans.append((start, end))
+            maskable.append(text_spans)
+        return maskable
 
     def mask(self, text: str, spans: Sequence[Span], *key: int | str) -> str:
         """``text``, whose tokens are at ``spans``, with the tokens masked that ``key`` decides.
@@ -123,14 +128,14 @@ class Masker:
 
     def _choose(self, spans: Sequence[Span], *key: int | str) -> list[Span]:
         chosen = draws.distinct(len(spans), masked_count(len(spans), self._fraction), *key)
-        return [spans[place] for place in sorted(chosen)]
+        return [spans[index] for index in sorted(chosen)]
 
     def _put(self, text: str, spans: Sequence[Span]) -> str:
-        parts, done = [], 0
+        masked, done = "", 0
         for start, end in spans:
-            parts += [text[done:start], self._token]  # byte tokens share the span of their character
+            masked += text[done:start] + self._token  # byte tokens share the span of their character
             done = end
-        return "".join([*parts, text[done:]])
+        return masked + text[done:]
 
 
 def masked_rows(
@@ -147,24 +152,31 @@ def masked_rows(
     counts = Counts() if counts is None else counts
     rows.check(epochs)
     for epoch in range(epochs):
-        texts = (
-            (row, [row.text_of(key) for key in (_SIDES if row.keys() >= set(_SIDES) else (field,))]) for _, row in rows
-        )
-        index = -1
-        while batch := list(islice(texts, _BATCH)):
-            spans = iter(masker.spans([text for _, of_row in batch for text in of_row]))
-            for row, of_row in batch:
-                index += 1
-                counts.texts += not epoch  # a row counts once, in the first epoch
-                if len(of_row) == 2:
-                    sides = zip(_SIDES, of_row, spans, strict=False)
-                    masked = {side: masker.mask(text, at, seed, epoch, index, side) for side, text, at in sides}
-                    yield {**row, **masked}
-                elif two := masker.mask_twice(of_row[0], text_spans := next(spans), seed, epoch, index):
-                    yield pair_row(*two, row.id_if_any)
-                else:
-                    reason = "too few tokens for two maskings" if text_spans else "empty text"
-                    counts.dropped.update([] if epoch else [reason])
-                    continue
-                counts.pairs += 1
+        for index, (row, texts, spans) in enumerate(_with_spans(rows, masker, field)):
+            counts.texts += not epoch  # a row counts once, in the first epoch
+            if len(texts) == 2:
+                masked = dict(row)
+                for side, text, text_spans in zip(_SIDES, texts, spans, strict=True):
+                    masked[side] = masker.mask(text, text_spans, seed, epoch, index, side)
+                yield masked
+            elif pair := masker.mask_twice(texts[0], spans[0], seed, epoch, index):
+                yield pair_row(*pair, row.id_if_any)
+            else:
+                if not epoch:
+                    counts.dropped["too few tokens for two maskings" if spans[0] else "empty text"] += 1
+                continue
+            counts.pairs += 1
         counts.check_used(rows.name, "a larger fraction may mask more")
+
+
+def _with_spans(rows: Rows, masker: Masker, field: str) -> Iterator[tuple[Row, list[str], list[list[Span]]]]:
+    """Each row with its texts, those of a pair or the one in ``field``, and the spans of their tokens."""
+    stream = (row for _, row in rows)
+    while batch := list(islice(stream, _BATCH)):
+        texts = []
+        for row in batch:
+            fields = _SIDES if row.keys() >= set(_SIDES) else (field,)
+            texts.append([row.text_of(name) for name in fields])
+        spans = iter(masker.spans(list(chain.from_iterable(texts))))
+        for row, row_texts in zip(batch, texts, strict=True):
+            yield row, row_texts, [next(spans) for _ in row_texts]

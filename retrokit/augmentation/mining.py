@@ -16,7 +16,7 @@ positives (it takes the lowest of their scores for all rows) and counts ranks af
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -66,10 +66,10 @@ class Mined:
 
     def summary(self) -> str:
         """A summary in a line."""
-        counts, wanted = self.counts, self.settings.negatives
+        counts = self.counts
         line = f"{counts['negatives']:,} negatives for {counts['rows']:,} rows from {counts['candidates']:,} candidates"
         if counts["rows_short"]:
-            line += f"; {counts['rows_short']:,} rows got fewer than {wanted}"
+            line += f"; {counts['rows_short']:,} rows got fewer than {self.settings.negatives}"
         if counts["rows_without"]:
             fate = "dropped" if counts["rows_dropped"] else "retained"
             line += f"; {counts['rows_without']:,} rows got none ({fate})"
@@ -109,8 +109,18 @@ class MiningWork:
         self.pairs = pairs
         self.anchors, self.documents = TextSet(), TextSet()
         self.counts: Counter[str] = Counter(rows=len(pairs))
-        own = (text for pair in pairs for text in (pair.positive, *pair.negatives))
-        for text in own if candidates is None else candidates:
+        self._add_candidates(_documents_of(pairs) if candidates is None else candidates)
+        self.anchor_of = [self.anchors.add(pair.anchor) for pair in pairs]
+        self.positive_of = [self.documents.add(pair.positive) for pair in pairs]
+        self.excluded: list[set[int]] = [set() for _ in self.anchors.texts]
+        self.scored: list[dict[int, None]] = [{} for _ in self.anchors.texts]
+        for row in range(len(pairs)):
+            self._assign(row, settings)
+        outside = {position for position in self.positive_of if position >= self.candidates}
+        self.counts.update(anchors=len(self.anchors), candidates=self.candidates, positives_not_candidates=len(outside))
+
+    def _add_candidates(self, candidates: Iterable[str]) -> None:
+        for text in candidates:
             before = len(self.documents)
             if not text.strip():
                 self.counts["candidates_without_text"] += 1
@@ -119,30 +129,35 @@ class MiningWork:
         self.candidates = len(self.documents)
         if not self.candidates:
             raise DataError("mining", "no candidates: the corpus contains no text")
-        self.anchor_of = [self.anchors.add(pair.anchor) for pair in pairs]
-        self.positive_of = [self.documents.add(pair.positive) for pair in pairs]
-        self.excluded: list[set[int]] = [set() for _ in self.anchors.texts]
-        self.own: list[dict[int, None]] = [{} for _ in self.anchors.texts]
-        for pair, anchor, positive in zip(pairs, self.anchor_of, self.positive_of, strict=True):
-            excluded = [positive, self.documents.find(pair.anchor)]
-            self.own[anchor][positive] = None
-            if settings.keep_negatives and settings.scores:
-                self.own[anchor].update(dict.fromkeys(self.documents.add(text) for text in pair.negatives))
-            if settings.keep_negatives:
-                excluded += [self.documents.find(text) for text in pair.negatives]
-            self.excluded[anchor].update(place for place in excluded if place is not None and place < self.candidates)
-        outside = {position for position in self.positive_of if position >= self.candidates}
-        self.counts.update(anchors=len(self.anchors), candidates=self.candidates, positives_not_candidates=len(outside))
+
+    def _assign(self, row: int, settings: MiningSettings) -> None:
+        """Note which documents of a row are scored with its anchor, and which are not mined for it."""
+        pair, anchor, positive = self.pairs[row], self.anchor_of[row], self.positive_of[row]
+        excluded = [positive, self.documents.find(pair.anchor)]
+        self.scored[anchor][positive] = None
+        if settings.keep_negatives:
+            if settings.scores:
+                for text in pair.negatives:
+                    self.scored[anchor][self.documents.add(text)] = None
+            excluded += [self.documents.find(text) for text in pair.negatives]
+        for position in excluded:
+            if position is not None and position < self.candidates:
+                self.excluded[anchor].add(position)
+
+
+def _documents_of(pairs: Iterable[Pair]) -> Iterator[str]:
+    for pair in pairs:
+        yield pair.positive
+        yield from pair.negatives
 
 
 @dataclass
 class Pool:
-    """For one anchor: the pool (positions of documents) and its scores, and the scores of the documents that its own
-    rows hold."""
+    """For one anchor: the pool (positions of documents) and its scores, and the scores of the documents in its rows."""
 
     pool: np.ndarray
     scores: np.ndarray
-    own: dict[int, np.float32]
+    row_scores: dict[int, np.float32]
 
 
 class MinedRows:
@@ -156,62 +171,76 @@ class MinedRows:
     def means(self) -> dict[str, float | None]:
         """The mean scores of the positives, over rows, and of the mined negatives; ``None`` of nothing."""
         counts = {"positive": len(self.work.pairs), "negative": self.work.counts["negatives"]}
-        return {f"mean_{of}_score": self._sums[of] / counts[of] if counts[of] else None for of in counts}
+        means: dict[str, float | None] = {}
+        for name, count in counts.items():
+            means[f"mean_{name}_score"] = self._sums[name] / count if count else None
+        return means
 
     def all(self, pools: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
         """The rows in order; an anchor's pool is held until its last row."""
-        held: dict[int, Pool] = {}
-        left = Counter(self.work.anchor_of)
+        pool_of: dict[int, Pool] = {}
+        remaining = Counter(self.work.anchor_of)
         for row, anchor in enumerate(self.work.anchor_of):
-            if anchor not in held:  # anchors are numbered in the order in which rows first name them
-                held[anchor] = next(pools)
-            mined = self._row(row, held[anchor])
-            left[anchor] -= 1
-            if not left[anchor]:
-                del held[anchor]
+            if anchor not in pool_of:  # anchors are numbered in the order in which rows first name them
+                pool_of[anchor] = next(pools)
+            mined = self._row(row, pool_of[anchor])
+            remaining[anchor] -= 1
+            if not remaining[anchor]:
+                del pool_of[anchor]
             advance(1)
             if mined is not None:
                 yield mined
 
     def _row(self, row: int, pool: Pool) -> dict[str, Any] | None:
-        pair, wanted, counts = self.work.pairs[row], self.settings, self.work.counts
-        positive = pool.own[self.work.positive_of[row]]
-        allowed = self._allowed(pool.scores, positive)
-        if wanted.sampling == "random" and len(allowed) > wanted.negatives:
-            allowed = allowed[sorted(distinct(len(allowed), wanted.negatives, wanted.seed, row))]
-        # best score first; of equal scores the better rank first
-        chosen = allowed[np.argsort(-pool.scores[allowed], kind="stable")][: wanted.negatives]
+        pair, settings, counts = self.work.pairs[row], self.settings, self.work.counts
+        positive = pool.row_scores[self.work.positive_of[row]]
+        chosen = self._chosen(row, pool, positive)
+        negatives = [self.work.documents.texts[document] for document in pool.pool[chosen]]
         scores = [_rounded(score) for score in pool.scores[chosen]]
-        is_complete = len(chosen) == wanted.negatives
-        counts["rows_complete" if is_complete else "rows_short" if len(chosen) else "rows_without"] += 1
+        if len(chosen) == settings.negatives:
+            counts["rows_complete"] += 1
+        elif len(chosen):
+            counts["rows_short"] += 1
+        else:
+            counts["rows_without"] += 1
         counts["negatives"] += len(chosen)
         self._sums["positive"] += float(positive)
         self._sums["negative"] += sum(scores)
-        own_negatives = pair.negatives if wanted.keep_negatives else ()
-        negatives = [*own_negatives, *(self.work.documents.texts[document] for document in pool.pool[chosen])]
-        if not negatives and wanted.drop_rows_without:
+        if settings.keep_negatives:
+            negatives = [*pair.negatives, *negatives]
+        if not negatives and settings.drop_rows_without:
             counts["rows_dropped"] += 1
             return None
         mined: dict[str, Any] = {"anchor": pair.anchor, "positive": pair.positive, "negatives": negatives}
-        if wanted.scores:
-            own_scores = [_rounded(pool.own[self.work.documents.add(text)]) for text in own_negatives]
-            mined |= {"positive_score": _rounded(positive), "negative_scores": [*own_scores, *scores]}
+        if settings.scores:
+            if settings.keep_negatives:
+                positions = [self.work.documents.add(text) for text in pair.negatives]
+                scores = [*(_rounded(pool.row_scores[position]) for position in positions), *scores]
+            mined |= {"positive_score": _rounded(positive), "negative_scores": scores}
         return mined
+
+    def _chosen(self, row: int, pool: Pool, positive: np.float32) -> np.ndarray:
+        """The negatives of a row, as positions in its pool: best score first, of equal scores the better rank first."""
+        settings = self.settings
+        allowed = self._allowed(pool.scores, positive)
+        if settings.sampling == "random" and len(allowed) > settings.negatives:
+            allowed = allowed[sorted(distinct(len(allowed), settings.negatives, settings.seed, row))]
+        return allowed[np.argsort(-pool.scores[allowed], kind="stable")][: settings.negatives]
 
     def _allowed(self, scores: np.ndarray, positive: np.float32) -> np.ndarray:
         """Which scores are within all bounds, as positions."""
-        wanted = self.settings
+        settings = self.settings
         allowed = np.ones(len(scores), dtype=bool)
         outside: dict[str, Any] = {}
-        if wanted.absolute_margin is not None:
-            outside["within_absolute_margin"] = scores + wanted.absolute_margin > positive
-        if wanted.relative_margin is not None:
-            highest = positive - abs(positive) * np.float32(wanted.relative_margin)
+        if settings.absolute_margin is not None:
+            outside["within_absolute_margin"] = scores + settings.absolute_margin > positive
+        if settings.relative_margin is not None:
+            highest = positive - abs(positive) * np.float32(settings.relative_margin)
             outside["within_relative_margin"] = scores > highest
-        if wanted.max_score is not None:
-            outside["above_max_score"] = scores > wanted.max_score
-        if wanted.min_score is not None:
-            outside["below_min_score"] = scores < wanted.min_score
+        if settings.max_score is not None:
+            outside["above_max_score"] = scores > settings.max_score
+        if settings.min_score is not None:
+            outside["below_min_score"] = scores < settings.min_score
         for name, is_out in outside.items():
             self.work.counts[name] += int(np.count_nonzero(allowed & is_out))
             allowed &= ~is_out
@@ -242,8 +271,10 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     files = MinedFiles(searcher, data, output, **more)
     requests: list[tuple[Registry, str]] = [(retrieval.registry_of(searcher), searcher)]
     requests += [(training_data.registry, spec) for spec in data]
-    requests += [(similarities.registry, files.sim)] if files.sim else []
-    requests += [(reranking.registry_of(files.judge), files.judge)] if files.judge else []
+    if files.sim:
+        requests.append((similarities.registry, files.sim))
+    if files.judge:
+        requests.append((reranking.registry_of(files.judge), files.judge))
     parse_all(requests)
     check_settings(files)
     if [*data, files.corpus].count("-") > 1:
@@ -302,35 +333,37 @@ def _search(work: MiningWork, index: Index, settings: MiningSettings) -> Iterato
     """The pool of each anchor, in the order of the anchors."""
     documents = work.documents.texts
     for start in range(0, len(work.anchors), SEARCHED):
-        numbers = range(start, min(start + SEARCHED, len(work.anchors)))
-        depth = settings.last_rank + max(len(work.excluded[anchor]) for anchor in numbers)
-        results = index.search(TextList(work.anchors.texts[start : numbers.stop]), depth)
-        wanted = [(anchor, document) for anchor in numbers for document in work.own[anchor]]
-        queries = TextList(work.anchors.texts[anchor] for anchor, _ in wanted)
-        scores_of_own = index.score_pairs(queries, TextList(documents[document] for _, document in wanted))
-        own: dict[int, dict[int, np.float32]] = {anchor: {} for anchor in numbers}
-        for (anchor, document), score in zip(wanted, scores_of_own, strict=True):
-            own[anchor][document] = score
-        for anchor, (scores, positions) in zip(numbers, results, strict=True):
-            is_left = ~np.isin(positions, list(work.excluded[anchor]))
-            ranked = np.flatnonzero(is_left)
-            end = ranked[settings.last_rank] if len(ranked) > settings.last_rank else len(is_left)
-            work.counts["excluded"] += int(np.count_nonzero(~is_left[:end]))
+        anchors = range(start, min(start + SEARCHED, len(work.anchors)))
+        depth = settings.last_rank + max(len(work.excluded[anchor]) for anchor in anchors)
+        results = index.search(TextList(work.anchors.texts[start : anchors.stop]), depth)
+        row_pairs = [(anchor, document) for anchor in anchors for document in work.scored[anchor]]
+        queries = TextList(work.anchors.texts[anchor] for anchor, _ in row_pairs)
+        pair_scores = index.score_pairs(queries, TextList(documents[document] for _, document in row_pairs))
+        row_scores: dict[int, dict[int, np.float32]] = {anchor: {} for anchor in anchors}
+        for (anchor, document), score in zip(row_pairs, pair_scores, strict=True):
+            row_scores[anchor][document] = score
+        for anchor, (scores, positions) in zip(anchors, results, strict=True):
+            is_candidate = ~np.isin(positions, list(work.excluded[anchor]))
+            ranked = np.flatnonzero(is_candidate)
+            end = ranked[settings.last_rank] if len(ranked) > settings.last_rank else len(is_candidate)
+            work.counts["excluded"] += int(np.count_nonzero(~is_candidate[:end]))
             pool = ranked[settings.first_rank - 1 : settings.last_rank]
-            yield Pool(positions[pool], scores[pool], own[anchor])
+            yield Pool(positions[pool], scores[pool], row_scores[anchor])
 
 
 def _judged(pools: Iterator[Pool], work: MiningWork, judge: KeptReranker) -> Iterator[Pool]:
-    """The same pools with the judge's scores. Each anchor's pool and own documents are a list, best first."""
+    """The same pools with the judge's scores. Each anchor's pool and the documents of its rows are a list, best
+    first."""
     anchor = 0
     while batch := list(islice(pools, JUDGED)):
         queries = work.anchors.texts[anchor : anchor + len(batch)]
-        orders = [np.argsort(-np.array([*item.scores, *item.own.values()]), kind="stable") for item in batch]
-        lists = [
-            [work.documents.texts[place] for place in np.array([*item.pool, *item.own])[order]]
-            for item, order in zip(batch, orders, strict=True)
-        ]
-        for item, order, judged in zip(batch, orders, judge.rank_lists(queries, lists), strict=True):
-            pool, own = np.split(judged[np.argsort(order)], [len(item.pool)])
-            yield Pool(item.pool, pool, dict(zip(item.own, own, strict=True)))
+        orders, lists = [], []
+        for pool in batch:
+            order = np.argsort(-np.array([*pool.scores, *pool.row_scores.values()]), kind="stable")
+            positions = np.array([*pool.pool, *pool.row_scores])[order]
+            orders.append(order)
+            lists.append([work.documents.texts[position] for position in positions])
+        for pool, order, judged in zip(batch, orders, judge.rank_lists(queries, lists), strict=True):
+            scores, row_scores = np.split(judged[np.argsort(order)], [len(pool.pool)])
+            yield Pool(pool.pool, scores, dict(zip(pool.row_scores, row_scores, strict=True)))
         anchor += len(batch)

@@ -11,6 +11,7 @@ import codecs
 import json
 import tempfile
 from array import array
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -53,10 +54,10 @@ class Part:
                 raise UsageError(f"{named(self.path)}: has {rows:,} rows, fewer than count={self.count:,}; {repeat}")
             return self.count
         weight = 1.0 if self.weight is None else self.weight
-        taken = int(weight * rows + 0.5)
-        if not taken:
+        size = int(weight * rows + 0.5)
+        if not size:
             raise UsageError(f"{named(self.path)}: weight={weight:g} of {rows:,} rows takes none")
-        return taken
+        return size
 
     def sample(self, rows: int, seed: int, position: int) -> np.ndarray:
         """Which of its ``rows`` rows are taken (int64), by the seed, the position and ``rows``: whole copies of all
@@ -77,10 +78,10 @@ registry = Registry(
             "JSON lines of pairs, of scored pairs, or of texts",
             "retrokit.augmentation.mixing:part",
             (
-                Param("path", required=True, summary="a file, .gz too; - is standard input"),
-                Param("weight", float, minimum=0.000001, maximum=1000.0, summary="how many times its rows are taken"),
-                Param("count", int, minimum=1, summary="how many of its rows are taken"),
-                Param("name", summary="what its rows say that they come from; default: the file's name"),
+                Param("path", required=True, help="a file, .gz too; - is standard input"),
+                Param("weight", float, minimum=0.000001, maximum=1000.0, help="how many times its rows are taken"),
+                Param("count", int, minimum=1, help="how many of its rows are taken"),
+                Param("name", help="what its rows say that they come from; default: the file's name"),
             ),
             positional="path",
         )
@@ -117,7 +118,9 @@ class Mixture:
 
     def summary(self) -> list[str]:
         """A line for each part, and one for the whole."""
-        lines = [f"{p.name}: {p.taken:,} of {p.rows:,} rows, {p.share:.2%} of the mixture" for p in self.parts]
+        lines = []
+        for counts in self.parts:
+            lines.append(f"{counts.name}: {counts.taken:,} of {counts.rows:,} rows, {counts.share:.2%} of the mixture")
         return [*lines, f"{self.rows:,} rows of {KINDS[self.kind]}"]
 
 
@@ -134,29 +137,37 @@ def mix(settings: MixSettings) -> Mixture:
     """
     import numpy as np
 
-    chosen = [cast(Part, registry.create(spec)) for spec in settings.parts]
-    if sum(part.path == "-" for part in chosen) > 1:
+    sources = [cast(Part, registry.create(spec)) for spec in settings.parts]
+    if sum(source.path == "-" for source in sources) > 1:
         raise UsageError("standard input can be read once only")
     check_settings(settings)
     temporary = f"a temporary file in {tempfile.gettempdir()}"
     with naming(temporary, temporary), tempfile.TemporaryFile() as stream:
-        kinds, starts = zip(*(_copied(part, settings.field, stream) for part in chosen), strict=True)
-        if other := next((place for place, kind in enumerate(kinds) if kind != kinds[0]), None):
-            holds = [f"{named(chosen[place].path)} contains {KINDS[kinds[place]]}" for place in (0, other)]
-            raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
-        taken = [part.sample(len(starts[place]), settings.seed, place) for place, part in enumerate(chosen)]
-        order = np.concatenate([np.frombuffer(of, np.int64)[rows] for of, rows in zip(starts, taken, strict=True)])
+        kinds, starts = zip(*(_copied(source, settings.field, stream) for source in sources), strict=True)
+        _check_one_kind(sources, kinds)
+        samples = []
+        for index, source in enumerate(sources):
+            rows = source.sample(len(starts[index]), settings.seed, index)
+            samples.append(np.frombuffer(starts[index], np.int64)[rows])
+        order = np.concatenate(samples)
         np.random.default_rng(np.random.SeedSequence(settings.seed)).shuffle(order)
         with progress("mixing", len(order), "rows") as advance, writing(settings.output) as output:
             for start in order:
                 stream.seek(start)
                 output.write(stream.readline().decode())
                 advance(1)
-    counts = [
-        PartCounts(part.name, part.path, len(of), len(rows), len(rows) / len(order))
-        for part, of, rows in zip(chosen, starts, taken, strict=True)
-    ]
+    counts = []
+    for source, source_starts, sample in zip(sources, starts, samples, strict=True):
+        share = len(sample) / len(order)
+        counts.append(PartCounts(source.name, source.path, len(source_starts), len(sample), share))
     return Mixture(kinds[0], len(order), counts)
+
+
+def _check_one_kind(sources: Sequence[Part], kinds: Sequence[Kind]) -> None:
+    for source, kind in zip(sources, kinds, strict=True):
+        if kind != kinds[0]:
+            first = f"{named(sources[0].path)} contains {KINDS[kinds[0]]}"
+            raise UsageError(f"a mixture is of one kind: {first}, {named(source.path)} contains {KINDS[kind]}")
 
 
 def _copied(part: Part, field: str | None, stream: BinaryIO) -> tuple[Kind, array[int]]:

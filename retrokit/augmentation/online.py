@@ -107,8 +107,8 @@ def combined(specs: Sequence[str]) -> Augmentation:
         UsageError: a wrong spec, or augmentations that exclude each other.
     """
     augmentations: list[Augmentation] = [augmentation.registry.create(spec) for spec in specs]
-    pairs = [part for part in augmentations if not part.fraction]
-    masks = [part for part in augmentations if part.fraction]
+    pairs = [augmentation for augmentation in augmentations if not augmentation.fraction]
+    masks = [augmentation for augmentation in augmentations if augmentation.fraction]
     if len(pairs) > 1 or len(masks) > 1:
         raise UsageError(f"`augment=`: give one way to make pairs and at most one mask, not {', '.join(specs)}")
     return _Masked(pairs[0], masks[0]) if pairs and masks else augmentations[0]
@@ -127,8 +127,8 @@ def usable_part(source: Source, augmentation: Augmentation) -> Source:
     counts.check_used(source.name, "other sentence counts, lengths or another splitter may keep more")
     counts.pairs = counts.used
     notice(f"{source.name}, in every epoch: {counts.summary()}")
-    part = part_of(source, np.array([problem is None for problem in problems]))
-    return replace(part, counts={**part.counts, "texts_without_pair": counts.dropped.total()})
+    usable = part_of(source, np.array([problem is None for problem in problems]))
+    return replace(usable, counts={**usable.counts, "texts_without_pair": counts.dropped.total()})
 
 
 class Masking:

@@ -8,18 +8,16 @@ from retrokit.core.settings import (
     EITHER,
     FILE,
     FOLDER,
-    PRECISION,
-    PRECISIONS,
     Settings,
+    common,
     listed,
     number_or,
     numbers,
     setting,
 )
-from retrokit.llm.settings import PROMPTS, Asking
+from retrokit.llm.settings import Asking
 
 OUTPUT, FLAGS = "Write JSON lines to this file; -: standard output.", ("--output", "-o")
-FIELD, SEED = "Field that contains the text.", "Random seed."
 SHARES = (0.8, 0.1, 0.1)
 SAMPLINGS = ("top", "random")
 POSITIVES = ("anchor", "paraphrase")
@@ -35,12 +33,12 @@ class PairSettings(Settings):
     """Pairs of which texts, and how many."""
 
     source: str = setting(help="JSON lines of texts, .gz too; -: standard input.", **_INPUT, reads=FILE)
-    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
+    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
     per_text: int = setting(1, "Pairs per text and epoch.", minimum=1)
     epochs: int = setting(1, _EPOCHS, minimum=1)
-    field: str = setting("text", FIELD)
-    seed: int = setting(0, SEED, minimum=0)
+    field: str = common("field")
+    seed: int = common("seed")
 
 
 @dataclass(frozen=True)
@@ -48,13 +46,13 @@ class MaskSettings(Settings):
     """Which texts are masked, and how much of them."""
 
     source: str = setting(help="JSON lines of pairs or texts, .gz too; -: standard input.", **_INPUT, reads=FILE)
-    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
+    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
     encoder: str = setting(help="Encoder whose tokenizer is used.", names="encoders")
     fraction: float = setting(0.15, "Share of the tokens to mask.", minimum=0, maximum=1)
     epochs: int = setting(1, _EPOCHS, minimum=1)
-    field: str = setting("text", FIELD)
-    seed: int = setting(0, SEED, minimum=0)
+    field: str = common("field")
+    seed: int = common("seed")
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,12 @@ class SplitSettings(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME; or labelled texts.", **_INPUT, names="data"
     )
-    output: str | None = setting(None, "Write a BEIR folder of train, dev, test.", flags=FLAGS, writes=FOLDER)
+    output: str | None = common("output", default=None, help="Write a BEIR folder of train, dev, test.", writes=FOLDER)
     _: KW_ONLY
     shares: tuple[float, float, float] | None = setting(
-        None, "Shares of train, dev and test. Default: 0.8,0.1,0.1.", read=numbers("shares", float, 3)
+        None, "Shares of train, dev and test. Default: 0.8,0.1,0.1.", read=numbers(float, 3)
     )
-    seed: int = setting(0, SEED, minimum=0)
+    seed: int = common("seed")
     train: str | None = setting(None, "Write nine tenths of labelled texts to this file.", writes=FILE)
     test: str | None = setting(None, "Write the other tenth to this file.", writes=FILE)
 
@@ -89,12 +87,12 @@ class TeacherSettings(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
     )
-    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
+    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
     teacher: str = setting(
         help="Reranker, e.g. maxsim or a cross-encoder's folder.", flags=("--with",), names="rerankers,encoders"
     )
-    device: str | None = setting(None)
+    device: str | None = common("device")
 
 
 @dataclass(frozen=True)
@@ -102,19 +100,17 @@ class MixSettings(Settings):
     """Which parts become a mixture."""
 
     parts: Sequence[str] = setting(
-        help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.", argument=True, names="mixture"
+        help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.",
+        argument=True,
+        names="mixture",
+        missing="a mixture needs at least one part",
     )
-    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
+    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
     field: str | None = setting(
         "source", "Add the part's name as this field; empty: none.", read=lambda text: text or None
     )
-    seed: int = setting(0, SEED, minimum=0)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if not self.parts:
-            yield "a mixture needs at least one part"
+    seed: int = common("seed")
 
 
 @dataclass(frozen=True)
@@ -129,14 +125,14 @@ class MinedFiles(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
     )
-    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
+    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
-    sim: str | None = setting(None, "Similarity. Default: the encoder's own.", names="similarities")
+    sim: str | None = common("sim")
     corpus: str | None = setting(None, "Candidates: JSONL or BEIR folder. Default: the data's documents.", names="data")
-    index: str | None = setting(None, "Use a faiss index, e.g. HNSW32, IVF4096,Flat:nprobe=64.", extra="faiss")
+    index: str | None = common("index")
     judge: str | None = setting(None, "Apply the margins to the scores of this reranker.", names="rerankers,encoders")
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
+    precision: str = common("precision")
+    device: str | None = common("device")
 
 
 @dataclass(frozen=True)
@@ -157,15 +153,15 @@ class MiningSettings(Settings):
         "Least score difference from the positive; none: any.",
         flags=("--margin",),
         minimum=0,
-        read=lambda text: None if text == "none" else number_or("none", "margin")(text),
+        read=lambda text: None if text == "none" else number_or("none")(text),
     )
     relative_margin: float | None = setting(None, "The same, as a share of the positive's score.", minimum=0)
     max_score: float | None = setting(None, "Highest score of a negative.")
     min_score: float | None = setting(None, "Lowest score of a negative.")
-    keep_negatives: bool = setting(True)
+    keep_negatives: bool = setting(True, is_option=False)
     drop_rows_without: bool = setting(False, "Drop pairs without negatives.")
     scores: bool = setting(False, "Add positive_score and negative_scores.")
-    seed: int = setting(0, SEED, minimum=0)
+    seed: int = common("seed")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -187,31 +183,24 @@ class NearMissSettings(Settings):
     path: str = setting(
         help="JSON lines of texts, or of pairs for paraphrases; -: standard input.", **_INPUT, reads=FILE
     )
-    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
-    families: Sequence[str] = setting("negation,binding,spatial", "Families, comma-separated.", read=listed)
+    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    families: Sequence[str] = setting(
+        "negation,binding,spatial", "Families, comma-separated.", read=listed, names="edits"
+    )
     positive: str = setting("anchor", "Positive: the sentence (COMP), or the pair's paraphrase.", choices=POSITIVES)
     per_family: int | None = setting(None, "Near-misses per family. Default: all.", minimum=1)
-    split: float | None = setting(None, "Share of NAME.train.jsonl; the rest: NAME.test.jsonl.", minimum=0, maximum=1)
-    llm: str | None = setting(None, "Language model that writes near-misses. Default: rules.", names="llms")
-    prompts: str | None = setting(None, PROMPTS)
-    store: str | None = setting(None, "Answer cache. Default: OUTPUT.answers.sqlite.", writes=FILE)
-    max_tokens: int | None = setting(
-        None, "Budget in tokens, prompts and answers. Default: 10,000,000.", minimum=1, maximum=2**53
+    split: float | None = setting(
+        None, "Share of NAME.train.jsonl; the rest: NAME.test.jsonl.", above=0, below=1, needs=("output",)
     )
-    concurrency: int = setting(16, "Concurrent calls.", minimum=1, maximum=1024)
-    field: str = setting("text", FIELD)
-    seed: int = setting(0, SEED, minimum=0)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if self.split in (0, 1):
-            yield f"the share of the training split must lie between 0 and 1, not {self.split:g}"
-        if self.split is not None and self.output == "-":
-            yield "`split=` writes two files: give `output=` NAME.jsonl"
-        if self.llm is None and self.prompts is not None:
-            yield "`prompts=` are those of the model of `llm=`, which is not given"
-        if self.llm is None and (self.store is not None or self.max_tokens is not None):
-            yield "`store=` and `max_tokens=` are about the model of `llm=`, which is not given"
+    llm: str | None = setting(None, "Language model that writes near-misses. Default: rules.", names="llms")
+    prompts: str | None = common("prompts", needs=("llm",))
+    store: str | None = setting(None, "Answer cache. Default: OUTPUT.answers.sqlite.", writes=FILE, needs=("llm",))
+    max_tokens: int | None = common(
+        "max_tokens", help="Budget in tokens, prompts and answers. Default: 10,000,000.", needs=("llm",)
+    )
+    concurrency: int = common("concurrency")
+    field: str = common("field")
+    seed: int = common("seed")
 
 
 @dataclass(frozen=True)
@@ -229,7 +218,7 @@ class QuerySettings(Asking):
         metavar="CORPUS",
         names="data",
     )
-    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
+    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
     llm: str = setting(help="Language model, e.g. openai:MODEL,url=ADDRESS.", names="llms")
     types: Sequence[str] = setting(",".join(TYPES), "Types of queries, comma-separated.", read=listed)
@@ -240,15 +229,17 @@ class QuerySettings(Asking):
         names="encoders,searchers",
     )
     k: int = setting(10, "Keep queries whose passage is among the top k.", flags=("-k",), minimum=1)
-    negatives: int = setting(0, "Hard negatives per query, from the round trip.", minimum=0, maximum=1000)
+    negatives: int = setting(
+        0, "Hard negatives per query, from the round trip.", minimum=0, maximum=1000, excludes=("searcher=none",)
+    )
     judge: str | None = setting(None, "Language model that grades 0 to 3; none: skip. Default: `llm=`.", names="llms")
     grade: int = setting(2, "Least grade to keep.", minimum=0, maximum=3)
     existing: Sequence[str] = setting((), "Skip these queries: JSONL, TSV or BEIR folder. Repeatable.", reads=EITHER)
     limit: int | None = setting(None, "Passages, a random sample. Default: all.", minimum=1)
     retries: int = setting(2, "Retries of a rejected answer.", minimum=0, maximum=100)
-    prompts: str | None = setting(None, PROMPTS)
-    seed: int = setting(0, "Random seed of `limit=`.", minimum=0)
-    device: str | None = setting(None)
+    prompts: str | None = common("prompts")
+    seed: int = common("seed", help="Random seed of `limit=`.")
+    device: str | None = common("device")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -256,5 +247,3 @@ class QuerySettings(Asking):
             yield f"`types=` {', '.join(unknown)}: unknown type of query; known: {', '.join(TYPES)}"
         elif len(set(self.types)) < len(self.types):
             yield "`types=`: a type is given twice"
-        if self.searcher == NONE and self.negatives:
-            yield "`negatives=` are hits of the round trip, which `encoder=` none leaves out"

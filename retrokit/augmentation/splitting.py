@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from retrokit.augmentation.settings import SHARES
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
-from retrokit.data.overlap import Shingles, TextFinder
+from retrokit.data.overlap import Bigrams, Shingles
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair, normal_form
 
@@ -34,10 +35,10 @@ class SplitCounts:
 
     def summary(self) -> str:
         """In a line."""
-        parts = ", ".join(f"{self.queries[name]:,} in {name}" for name in self.queries)
-        joined = f"{self.groups:,} groups that share texts or nearly so, the largest of {self.largest:,}"
-        unjudged = f", {self.unjudged:,} of them negatives, which are not judged" if self.unjudged else ""
-        return f"{self.folder}: queries: {parts}; they form {joined}; {self.documents:,} documents{unjudged}"
+        splits = ", ".join(f"{count:,} in {name}" for name, count in self.queries.items())
+        groups = f"{self.groups:,} groups that share texts or nearly so, the largest of {self.largest:,}"
+        line = f"{self.folder}: queries: {splits}; they form {groups}; {self.documents:,} documents"
+        return f"{line}, {self.unjudged:,} of them negatives, which are not judged" if self.unjudged else line
 
 
 def split_pairs(
@@ -53,25 +54,35 @@ def split_pairs(
         UsageError: wrong specs, shares that do not add up to 1, or a folder that exists.
         DataError: data that cannot be used, or a split for which no group is small enough.
     """
-    if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
-        raise UsageError(f"`shares=` {','.join(f'{share:g}' for share in shares)}: expected three that add up to 1")
+    _check_shares(shares)
     pairs = read_pairs(data)
     group_of = _groups(pairs)
-    places = _assigned(group_of, dict(zip(SPLITS, shares, strict=True)), seed, ", ".join(data))
-    queries = {anchor: f"q{number}" for number, anchor in enumerate(places, start=1)}
+    split_of = _assigned(group_of, dict(zip(SPLITS, shares, strict=True)), seed, ", ".join(data))
+    queries = {anchor: f"q{number}" for number, anchor in enumerate(split_of, start=1)}
     positives = dict.fromkeys(pair.positive for pair in pairs)
-    texts = positives | dict.fromkeys(negative for pair in pairs for negative in pair.negatives)
-    documents = {text: f"d{number}" for number, text in enumerate(texts, start=1)}
-    qrels: dict[str, dict[str, dict[str, int]]] = {name: {} for name in SPLITS if name in places.values()}
+    negatives = chain.from_iterable(pair.negatives for pair in pairs)
+    documents = {text: f"d{number}" for number, text in enumerate(positives | dict.fromkeys(negatives), start=1)}
+    used_splits = set(split_of.values())
+    qrels: dict[str, dict[str, dict[str, int]]] = {name: {} for name in SPLITS if name in used_splits}
     for pair in pairs:
-        qrels[places[pair.anchor]].setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
+        qrels[split_of[pair.anchor]].setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
     corpus = (Document(id=id, title="", text=text) for text, id in documents.items())
     write_beir(output, corpus, ((id, text) for text, id in queries.items()), qrels)
     groups = Counter(group_of.values())
-    judgements = {name: sum(map(len, judged.values())) for name, judged in qrels.items()}
-    counts = {name: len(judged) for name, judged in qrels.items()}
-    unjudged = len(documents) - len(positives)
-    return SplitCounts(output, counts, judgements, len(documents), unjudged, len(groups), max(groups.values()))
+    return SplitCounts(
+        output,
+        queries={name: len(judged) for name, judged in qrels.items()},
+        judgements={name: sum(map(len, judged.values())) for name, judged in qrels.items()},
+        documents=len(documents),
+        unjudged=len(documents) - len(positives),
+        groups=len(groups),
+        largest=max(groups.values()),
+    )
+
+
+def _check_shares(shares: Sequence[float]) -> None:
+    if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
+        raise UsageError(f"`shares=` {','.join(f'{share:g}' for share in shares)}: expected three that add up to 1")
 
 
 def _groups(pairs: Sequence[Pair]) -> dict[str, int]:
@@ -80,13 +91,15 @@ def _groups(pairs: Sequence[Pair]) -> dict[str, int]:
     from scipy.sparse.csgraph import connected_components
 
     numbers: dict[str, int] = {}
-    texts = (normal_form(text) for pair in pairs for text in (pair.anchor, pair.positive))
-    joined = np.array([numbers.setdefault(text, len(numbers)) for text in texts]).reshape(-1, 2)
-    near = np.array([*TextFinder(numbers, Shingles()).alike()], dtype=np.int64).reshape(-1, 2)
-    edges = np.concatenate([joined, near])
+    joined = []
+    for pair in pairs:
+        anchor = numbers.setdefault(normal_form(pair.anchor), len(numbers))
+        joined.append((anchor, numbers.setdefault(normal_form(pair.positive), len(numbers))))
+    near = np.array([*Bigrams(numbers, Shingles()).alike()], dtype=np.int64).reshape(-1, 2)
+    edges = np.concatenate([np.array(joined), near])
     graph = coo_array((np.ones(len(edges)), edges.T), shape=(len(numbers), len(numbers)))
     group = connected_components(graph, directed=False)[1].tolist()
-    return {pair.anchor: group[place] for pair, (place, _) in zip(pairs, joined.tolist(), strict=True)}
+    return {pair.anchor: group[anchor] for pair, (anchor, _) in zip(pairs, joined, strict=True)}
 
 
 def _assigned(group_of: Mapping[str, int], shares: Mapping[str, float], seed: int, where: str) -> dict[str, str]:
@@ -96,12 +109,14 @@ def _assigned(group_of: Mapping[str, int], shares: Mapping[str, float], seed: in
         members.setdefault(group, []).append(anchor)
     order = sorted(members, key=lambda group: min(draws.bits(seed, normal_form(anchor)) for anchor in members[group]))
     room = {name: round(shares[name] * len(group_of)) for name in ("test", "dev")}
-    split_of = {}
+    split_of = dict.fromkeys(order, "train")
     for group in order:
         size = len(members[group])
-        split_of[group] = next((name for name in room if size <= room[name]), "train")
-        if split_of[group] in room:
-            room[split_of[group]] -= size
+        for name in room:
+            if size <= room[name]:
+                split_of[group] = name
+                room[name] -= size
+                break
     for name, share in shares.items():
         if share and name not in split_of.values():
             largest = max(map(len, members.values()))

@@ -1,5 +1,9 @@
 """A teacher's scores next to pairs, for ``finetune --loss kl`` and ``margin-mse`` to learn from."""
 
+from typing import Any
+
+import numpy as np
+
 from retrokit.augmentation.settings import TeacherSettings
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import check_settings
@@ -8,7 +12,7 @@ from retrokit.core.settings import taking
 from retrokit.data import pairs as training_data
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs
-from retrokit.data.training_rows import texts_of_record
+from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
 
@@ -36,12 +40,17 @@ def score(settings: TeacherSettings) -> int:
     with scores_in(folder_beside(settings.output), "scoring", "the scores so far") as store:
         lists = [texts_of_record(pair)[1] for pair in pairs]
         scores = KeptReranker(teacher, store).rank_lists([pair.anchor for pair in pairs], lists)
-        rows = (
-            {
-                **{"anchor": pair.anchor, "positive": pair.positive, "negatives": pair.negatives},
-                **{"positive_score": positive, "negative_scores": negatives},
-            }
-            for pair, (positive, *negatives) in zip(pairs, (of_pair.tolist() for of_pair in scores), strict=True)
-        )
+        rows = map(_scored_row, pairs, scores)
         write_jsonl(settings.output, rows)
     return len(pairs)
+
+
+def _scored_row(pair: Pair, scores: np.ndarray) -> dict[str, Any]:
+    positive_score, *negative_scores = scores.tolist()
+    return {
+        "anchor": pair.anchor,
+        "positive": pair.positive,
+        "negatives": pair.negatives,
+        "positive_score": positive_score,
+        "negative_scores": negative_scores,
+    }

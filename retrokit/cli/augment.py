@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import typer
-
 from retrokit.augmentation.crops import CropSettings
 from retrokit.augmentation.settings import (
     SHARES,
@@ -19,14 +17,13 @@ from retrokit.augmentation.settings import (
     SplitSettings,
     TeacherSettings,
 )
-from retrokit.cli.common import EstimateOption, JsonOption, show, show_result
-from retrokit.cli.settings import takes
+from retrokit.cli.common import show, show_result
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
+from retrokit.core.settings import common, setting
 
 
-@takes(PairSettings, CropSettings)
 def crops(settings: PairSettings, crops: CropSettings) -> None:
     """Create pairs of two chunks of the same text (CROP 3.1).
 
@@ -37,7 +34,6 @@ def crops(settings: PairSettings, crops: CropSettings) -> None:
     _write(lambda: retrokit.augment.crops(settings=crops, **vars(settings)))
 
 
-@takes(PairSettings, CropSettings)
 def dropout(settings: PairSettings, crops: CropSettings) -> None:
     """Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).
 
@@ -57,7 +53,6 @@ def _write(work: Callable[[], Any]) -> None:
             notice(line)
 
 
-@takes(MaskSettings)
 def mask(settings: MaskSettings) -> None:
     """Mask tokens in both texts of a pair, or in two copies of a text (CROP A.1).
 
@@ -68,8 +63,7 @@ def mask(settings: MaskSettings) -> None:
     _write(lambda: retrokit.augment.mask(settings))
 
 
-@takes(SplitSettings)
-def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
+def split(settings: SplitSettings, as_json: bool = common("as_json")) -> None:
     """Split pairs into a BEIR folder of train, dev and test; pairs that share a text are in one split.
 
     retrokit augment split pairs.jsonl -o data/mine
@@ -94,16 +88,15 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
         show_result(True, "split", counts)
 
 
-@takes(NearMissSettings)
 def near_misses(
     settings: NearMissSettings,
-    dry_run: EstimateOption = False,
+    dry_run: bool = common("dry_run"),
 ) -> None:
     """Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).
 
     retrokit augment near-misses corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
-    from retrokit.augmentation.near_misses.files import estimate_of, write_near_misses
+    from retrokit.augmentation.edits.files import estimate_of, write_near_misses
 
     if dry_run:
         show(str(estimate_of(settings)))
@@ -111,11 +104,10 @@ def near_misses(
         _write(lambda: write_near_misses(settings))
 
 
-@takes(QuerySettings)
 def queries(
     settings: QuerySettings,
-    dry_run: EstimateOption = False,
-    as_json: JsonOption = False,
+    dry_run: bool = common("dry_run"),
+    as_json: bool = common("as_json"),
 ) -> None:
     """Have a language model write queries for passages; a search and a judge filter them.
 
@@ -139,11 +131,10 @@ def queries(
         show_result(True, "queries", written.to_json())
 
 
-@takes(MinedFiles, MiningSettings, keep_negatives=None)
 def mine(
     files: MinedFiles,
     settings: MiningSettings,
-    replace_: bool = typer.Option(False, "--replace", help="Drop existing negatives. Default: keep them first."),
+    replace_: bool = setting(False, "Drop existing negatives. Default: keep them first.", flags=("--replace",)),
 ) -> None:
     """Mine hard negatives with any encoder and similarity, or another searcher (SFS B.2).
 
@@ -154,7 +145,6 @@ def mine(
     _write(lambda: mine(**vars(files), settings=replace(settings, keep_negatives=not replace_)))
 
 
-@takes(TeacherSettings)
 def score(settings: TeacherSettings) -> None:
     """Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.
 
@@ -166,7 +156,6 @@ def score(settings: TeacherSettings) -> None:
         notice(f"{retrokit.augment.score(settings):,} rows scored")
 
 
-@takes(MixSettings)
 def mix(settings: MixSettings) -> None:
     """Join data sets by weight or count, shuffled (COMP D.1).
 

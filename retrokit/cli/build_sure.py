@@ -1,23 +1,19 @@
 """``retrokit build-sure``: build a SURE benchmark from queries and passages, and judge it."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
-
-from retrokit.cli.common import EstimateOption, JsonOption, show_result
-from retrokit.cli.settings import takes
+from retrokit.cli.common import show_result
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.core.settings import FILE, Content
+from retrokit.core.settings import FILE, common, setting
 from retrokit.sure.config import JudgeConfig, SampleConfig, SureConfig
 
 
-@takes(SureConfig)
 def build(
     config: SureConfig,
-    dry_run: EstimateOption = False,
-    as_json: JsonOption = False,
+    dry_run: bool = common("dry_run"),
+    as_json: bool = common("as_json"),
 ) -> None:
     """Build a benchmark: verified variants of each query's passage (SURE 3.2).
 
@@ -36,7 +32,6 @@ def build(
     show_result(as_json, "build-sure", built.to_json(), *build_sheets(built))
 
 
-@takes(SampleConfig)
 def audit(config: SampleConfig) -> None:
     """Write an HTML page on which people judge a sample of variants (SURE 4.1).
 
@@ -50,7 +45,6 @@ def audit(config: SampleConfig) -> None:
     notice(f"{config.output}: {len(drawn.items):,} variants of {drawn.queries:,} queries; open it in a browser")
 
 
-@takes(JudgeConfig)
 def judge_command(config: JudgeConfig) -> None:
     """Have a language model judge the sample of the audit page (SURE 4.1).
 
@@ -66,12 +60,10 @@ def judge_command(config: JudgeConfig) -> None:
 
 
 def agreement(
-    verdicts: Annotated[
-        list[str],
-        typer.Argument(help="Verdicts as JSON lines, from the page or judge. Repeatable."),
-        Content(reads=FILE),
-    ],
-    as_json: JsonOption = False,
+    verdicts: Sequence[str] = setting(
+        help="Verdicts as JSON lines, from the page or judge. Repeatable.", argument=True, reads=FILE
+    ),
+    as_json: bool = common("as_json"),
 ) -> None:
     """Compare annotators: verdicts, Cohen's and Fleiss' kappa (SURE, Table 2).
 

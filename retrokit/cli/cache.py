@@ -1,22 +1,19 @@
 """``retrokit cache``."""
 
-import typer
-
-from retrokit.cli.common import JsonOption, show
+from retrokit.cli.common import show
 from retrokit.core.errors import UsageError
+from retrokit.core.settings import common, setting
 
 
 def cache(
-    limit: str | None = typer.Option(None, help="Evict least-recently-used entries to this size, e.g. 5GB."),
-    clear: bool = typer.Option(False, "--clear", help="Remove all entries."),
-    as_json: JsonOption = False,
+    limit: str | None = setting(None, "Evict least-recently-used entries to this size, e.g. 5GB."),
+    clear: bool = setting(False, "Remove all entries.", excludes=("limit",)),
+    as_json: bool = common("as_json"),
 ) -> None:
     """Show the size of the embedding cache by encoder, or reduce it.
 
     retrokit cache --limit 5GB
     """
-    if clear and limit is not None:
-        raise UsageError("give one of --clear and --limit")
     from retrokit.encoders.kept import clear_kept
     from retrokit.encoders.store import open_cache, read_size
     from retrokit.report.tables import cache_json, cache_table

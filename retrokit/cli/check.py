@@ -1,13 +1,12 @@
 """``retrokit check``."""
 
-from retrokit.cli.common import JsonOption, show_result
-from retrokit.cli.settings import takes
+from retrokit.cli.common import show_result
 from retrokit.core.errors import GateFailed
+from retrokit.core.settings import common
 from retrokit.evaluation.settings import CheckSettings
 
 
-@takes(CheckSettings)
-def check(settings: CheckSettings, as_json: JsonOption = False) -> None:
+def check(settings: CheckSettings, as_json: bool = common("as_json")) -> None:
     """Check test sets and training data for faults.
 
     retrokit check beir:data/scifact pairs.jsonl --examples 3

@@ -28,7 +28,6 @@ class CommandEntry(Entry):
         summary: the first line of its help.
         target: ``"module:function"``; the function's parameters are its options.
         panel: the heading under which the help page lists it.
-        kinds: the kinds of names that it takes (``retrokit names``), which its help lists.
         processes: which processes of a distributed run execute it: the ``first``, for which the others encode, or
             ``every`` one.
         prints: its result is text: ``json``, the object that it prints with ``--json``; or ``lines``, JSON lines, which
@@ -36,7 +35,6 @@ class CommandEntry(Entry):
     """
 
     panel: str = MORE
-    kinds: tuple[str, ...] = ()
     processes: Literal["first", "every"] = "first"
     prints: Literal["", "json", "lines"] = ""
 
@@ -114,62 +112,53 @@ registry = CommandRegistry(
             "augment crops",
             "Create pairs of two chunks of the same text (CROP 3.1).",
             "retrokit.cli.augment:crops",
-            kinds=("splitters",),
             prints="lines",
         ),
         CommandEntry(
             "augment dropout",
             "Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).",
             "retrokit.cli.augment:dropout",
-            kinds=("splitters",),
             prints="lines",
         ),
         CommandEntry(
             "augment mask",
             "Mask tokens in both texts of a pair, or in two copies of a text (CROP A.1).",
             "retrokit.cli.augment:mask",
-            kinds=("encoders",),
             prints="lines",
         ),
         CommandEntry(
             "augment split",
             "Split pairs into a BEIR folder of train, dev and test; pairs that share a text are in one split.",
             "retrokit.cli.augment:split",
-            kinds=("data",),
         ),
         CommandEntry(
             "augment near-misses",
             "Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).",
             "retrokit.cli.augment:near_misses",
-            kinds=("near-misses", "llms"),
             prints="lines",
         ),
         CommandEntry(
             "augment queries",
             "Have a language model write queries for passages; a search and a judge filter them.",
             "retrokit.cli.augment:queries",
-            kinds=("llms", "encoders", "searchers"),
             prints="lines",
         ),
         CommandEntry(
             "augment mine",
             "Mine hard negatives with any encoder and similarity, or another searcher (SFS B.2).",
             "retrokit.cli.augment:mine",
-            kinds=("encoders", "searchers", "similarities", "rerankers"),
             prints="lines",
         ),
         CommandEntry(
             "augment score",
             "Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.",
             "retrokit.cli.augment:score",
-            kinds=("rerankers",),
             prints="lines",
         ),
         CommandEntry(
             "augment mix",
             "Join data sets by weight or count, shuffled (COMP D.1).",
             "retrokit.cli.augment:mix",
-            kinds=("mixture",),
             prints="lines",
         ),
         CommandEntry(
@@ -177,7 +166,6 @@ registry = CommandRegistry(
             "Fine-tune an encoder with any similarity.",
             "retrokit.cli.finetune:finetune",
             panel=CARD,
-            kinds=("encoders", "similarities", "data", "augmentations", "tasks"),
             processes="every",
         ),
         CommandEntry(
@@ -185,7 +173,6 @@ registry = CommandRegistry(
             "Evaluate systems on tasks, with paired tests and means over seeds.",
             "retrokit.cli.evaluate:evaluate",
             panel=CARD,
-            kinds=("encoders", "searchers", "similarities", "tasks"),
         ),
         GroupEntry(
             "probe",
@@ -206,14 +193,12 @@ registry = CommandRegistry(
             "rerank run",
             "Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).",
             "retrokit.cli.rerank:run_two_stages",
-            kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
             prints="json",
         ),
         CommandEntry(
             "rerank train",
             "Train a verifier on token maps (COMP C, D.3), a cross-encoder or a decoder that answers yes or no.",
             "retrokit.cli.rerank_train:train",
-            kinds=("verifiers", "encoders", "data"),
             processes="every",
         ),
         CommandEntry(
@@ -244,7 +229,6 @@ registry = CommandRegistry(
             "build-sure build",
             "Build a benchmark: verified variants of each query's passage (SURE 3.2).",
             "retrokit.cli.build_sure:build",
-            kinds=("llms",),
         ),
         CommandEntry(
             "build-sure audit",
@@ -255,7 +239,6 @@ registry = CommandRegistry(
             "build-sure judge",
             "Have a language model judge the sample of the audit page (SURE 4.1).",
             "retrokit.cli.build_sure:judge_command",
-            kinds=("llms",),
             prints="lines",
         ),
         CommandEntry(
@@ -269,14 +252,12 @@ registry = CommandRegistry(
             "Search documents, or the embeddings that retrokit export wrote.",
             "retrokit.cli.search:search",
             panel=NEXT,
-            kinds=("encoders", "searchers", "similarities"),
         ),
         CommandEntry(
             "export",
             "Export embeddings whose inner product reproduces the ranking of the similarity.",
             "retrokit.cli.export:export",
             panel=NEXT,
-            kinds=("encoders", "similarities"),
             processes="every",
         ),
         CommandEntry(
@@ -284,7 +265,6 @@ registry = CommandRegistry(
             "Check test sets and training data for faults.",
             "retrokit.cli.check:check",
             panel=NEXT,
-            kinds=("data", "encoders"),
             prints="json",
         ),
         CommandEntry(
@@ -305,6 +285,5 @@ registry = CommandRegistry(
             "retrokit.cli.doctor:doctor",
             panel=NEXT,
         ),
-        CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
     ],
 )

@@ -4,31 +4,20 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from retrokit.cli.completion import completing
 from retrokit.cli.completion import named as named
-from retrokit.cli.config import taking_config
+from retrokit.cli.settings import option as option
+from retrokit.cli.settings import with_options
 from retrokit.cli.streams import printing
-from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless
 
-OUTPUTS = "retrokit.outputs"
 _ALL = "--help-all"
-
-
-def option(name: str) -> str:
-    """The option of a parameter.
-
-    >>> option("save_every")
-    '--save-every'
-    """
-    return f"--{name.replace('_', '-')}"
 
 
 _NUMBERS = {"int": "N", "float": "X"}
@@ -79,11 +68,7 @@ class GroupWithDefault(Group):
 
 
 class Command(Described, TyperCommand):
-    """A command that refuses numbers out of range, all of them at once, and outputs that would replace an input or each
-    other. ``kinds`` are those of the names that it takes. ``--help`` shows the options that come first, ``--help-all``
-    all options and the names."""
-
-    kinds: ClassVar[tuple[str, ...]] = ()
+    """A command. ``--help`` shows the options that come first, ``--help-all`` all options and the names."""
 
     def get_help_option(self, ctx: Any) -> Any:
         option: Any = super().get_help_option(ctx)
@@ -91,44 +76,49 @@ class Command(Described, TyperCommand):
         return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show a copy of the command that has the options of the page."""
-        page, shows_all = copy(self), ctx.meta.get(_ALL, False)
-        options: dict[str, Any] = {
-            param.name: copy(param) for param in self.params if param.param_type_name == "option"
-        }
-        first = [options.pop(name) for name in getattr(self.callback, "first", ())]
+        callback: Any = self.callback
+        kinds = callback.call.kinds
+        if ctx.meta.get(_ALL, False):
+            self._page(shows_all=True).format_page(ctx, formatter)
+            show(_names_of(kinds))
+            return
+        page = self._page(shows_all=False)
+        page.format_page(ctx, formatter)
+        missing = len(self.params) - len(page.params)
+        more = f" {missing} more options: {_ALL}.\n" if missing else ""
+        names = f" Names: retrokit names {' '.join(kinds)}\n" if kinds else ""
+        formatter.write(f"\n{more}{names}".rstrip() + "\n")
+
+    def format_page(self, ctx: Any, formatter: Any) -> None:
+        """The page as Typer writes it."""
+        super().format_help(ctx, formatter)
+
+    def _page(self, shows_all: bool) -> "Command":
+        """A copy of the command that has the parameters of the page."""
+        page, callback = copy(self), self.callback
+        call: Any = vars(callback)["call"]
+        arguments: list[Any] = []
+        options: dict[str | None, Any] = {}
+        for param in self.params:
+            if param.param_type_name == "argument":
+                arguments.append(param)
+            else:
+                options[param.name] = copy(param)
+        first = [options.pop(name) for name in call.first()]
         for param in first:
             param.rich_help_panel = "Common options" if shows_all else None
-        arguments = [param for param in self.params if param.param_type_name == "argument"]
-        page.params = [*arguments, *first, *(options.values() if shows_all or not first else ())]
+        page.params = [*arguments, *first]
+        if shows_all or not first:
+            page.params += options.values()
         if not shows_all:
-            page.rich_markup_mode, page.help = None, "\n\n".join(map(_copyable, (self.help or "").split("\n\n")))
-        super(Command, page).format_help(ctx, formatter)
-        if shows_all:
-            show(_names_of(self.kinds))
-        else:
-            more = f" {len(options)} more options: {_ALL}.\n" if first else ""
-            names = f" Names: retrokit names {' '.join(self.kinds)}\n" if self.kinds else ""
-            formatter.write(f"\n{more}{names}".rstrip() + "\n")
+            paragraphs = (self.help or "").split("\n\n")
+            page.rich_markup_mode, page.help = None, "\n\n".join(map(_copyable, paragraphs))
+        return page
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class; raises :class:`UsageError` for a number out of range. The minimum of a whole number is 1,
-        unless its option has another."""
+        """As the base class; notes which help is requested."""
         ctx.meta[_ALL] = _ALL in args
-        rest = super().parse_args(ctx, args)
-        problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
-        if problems:
-            raise UsageError("\n".join(problems))
-        kinds = ctx.meta.get(OUTPUTS, {})
-        outputs = [(ctx.params[name], kind) for name, kind in kinds.items() if ctx.params[name] is not None]
-        if outputs:
-            from retrokit.core.outputs import check_outputs
-
-            given = [value for name, value in ctx.params.items() if name not in kinds]
-            for kind in self.kinds if any(map(_is_there, given)) else ():
-                named(kind)  # a name that it knows is no path
-            check_outputs(outputs, given, ctx.params)
-        return rest
+        return super().parse_args(ctx, args)
 
 
 def _copyable(paragraph: str) -> str:
@@ -138,21 +128,6 @@ def _copyable(paragraph: str) -> str:
     text = re.sub(r"( -[\w-]+) (?!-)", "\\1\0", " ".join(paragraph.split()))  # an option stays with its value
     lines = textwrap.wrap(text, 74, break_on_hyphens=False, subsequent_indent=4 * " ")
     return "\b\n" + " \\\n".join(lines).replace("\0", " ")
-
-
-def _is_there(given: Any) -> bool:
-    """Whether a file or folder has the name that is given, or one of the names."""
-    names = given if isinstance(given, list) else [given]
-    return any(isinstance(name, str) and os.path.lexists(name) for name in names)
-
-
-def _out_of_range(param: Any, given: Any) -> Iterator[str]:
-    low, high = getattr(param, "min", None), getattr(param, "max", None)
-    for value in given if isinstance(given, list) else [given]:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            least = 1 if low is None and isinstance(value, int) else low
-            if expected := out_of_range(value, least, high):
-                yield f"{param.opts[0]} {value} is out of range ({expected})"
 
 
 class Commands(typer.Typer):
@@ -165,15 +140,10 @@ class Commands(typer.Typer):
         register = super().command(name, cls=cls, **options)
 
         def add(function: Any) -> Any:
-            register(completing(taking_config(function)))
+            register(with_options(function))
             return function
 
         return add
-
-
-def with_names(*kinds: str) -> type[TyperCommand]:
-    """A command that takes names of the given kinds, third parties' included."""
-    return type("WithNames", (Command,), {"kinds": kinds})
 
 
 def _names_of(kinds: Sequence[str]) -> str:
@@ -184,44 +154,6 @@ def _names_of(kinds: Sequence[str]) -> str:
         names, first = ", ".join(named(kind).names()), f"   {kind:<14} "
         lines += textwrap.wrap(names, width, initial_indent=first, subsequent_indent=18 * " ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
-
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-EstimateOption = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and exit.")]
-PriceOption = Annotated[
-    float | None,
-    typer.Option("--price-per-hour", min=0, help="Price of a machine hour, to show costs; any currency."),
-]
-
-
-def _usable(device: str | None) -> str | None:
-    """The device of ``--device``; raises :class:`UsageError` if torch does not have it."""
-    if device is not None:
-        import torch
-
-        try:
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise UsageError(f"--device {device}: {reason}") from error
-    return device
-
-
-def writes(kind: str) -> Callable[..., str | None]:
-    """The callback of an option whose path is written; :class:`Command` checks it with all other options."""
-
-    def note(ctx: typer.Context, param: typer.CallbackParam, path: str | None) -> str | None:
-        if path == "":
-            raise UsageError(f"{param.opts[0]} is empty; expected a path to write")
-        ctx.meta.setdefault(OUTPUTS, {})[param.name] = kind
-        return path
-
-    return note
-
-
-DeviceOption = Annotated[
-    str | None, typer.Option(callback=_usable, help="cpu, cuda, cuda:1, mps. Default: auto-detected.")
-]
 
 
 def show(*parts: Any, error: bool = False) -> None:

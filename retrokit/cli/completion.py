@@ -1,19 +1,16 @@
 """Completion of values in bash, zsh and fish: registered names, runs in the folder, metrics, choices."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import glob
-from typing import Any, get_args
-
-from typer.models import ParameterInfo
 
 from retrokit.core.registry import Entry, Registry, WordRegistry, imported
-from retrokit.core.settings import METRIC_NAMES, RUNS, Content
+from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 
 CORE_KINDS = [
     Entry("encoders", "Encoders", "retrokit.encoders:registry"),
     Entry("similarities", "Similarities", "retrokit.similarities:registry"),
     Entry("data", "Training data", "retrokit.data.pairs:registry"),
+    Entry("losses", "Losses of fine-tuning", "retrokit.training:losses"),
     Entry("augmentations", "Augmentations", "retrokit.augmentation:registry"),
     Entry("tasks", "Tasks", "retrokit.evaluation:registry"),
     Entry("searchers", "Searchers", "retrokit.ranking.retrieval:registry"),
@@ -24,8 +21,7 @@ CORE_KINDS = [
     Entry("corpora", "Corpora", "retrokit.probing:corpora"),
     Entry("splitters", "Splitters", "retrokit.augmentation.crops:splitters"),
     Entry("mixture", "Parts of a mixture", "retrokit.augmentation.mixing:registry"),
-    Entry("near-misses", "Families of near-misses", "retrokit.augmentation.near_misses:registry"),
-    Entry("capabilities", "Capabilities of stress tests", "retrokit.augmentation.stress:registry"),
+    Entry("edits", "Families of edits: near-misses and stress tests", "retrokit.augmentation.edits:registry"),
     Entry("commands", "Commands", "retrokit.cli.commands:registry"),
     Entry("records", "Records that commands print as JSON", "retrokit.report.records:registry"),
 ]
@@ -33,8 +29,13 @@ kinds_of_names = WordRegistry("kind", "retrokit.registries", CORE_KINDS)
 """The registries, by the kind of names that each has."""
 
 
+KINDS = "kinds"
+
+
 def named(kind: str) -> Registry:
-    """The registry of a kind of names."""
+    """The registry of a kind of names; of :data:`KINDS`, the kinds themselves."""
+    if kind == KINDS:
+        return kinds_of_names
     return imported(kinds_of_names.entry(kind).target)
 
 
@@ -47,18 +48,9 @@ METRICS: tuple[str, ...] = (
 )
 
 
-def completing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, its parameters completed by what their values stand for, which its ``contents`` name."""
-    contents: dict[str, Content] = {}
-    for param in inspect.signature(command, eval_str=True).parameters.values():
-        described = get_args(param.annotation)
-        content = next((item for item in described if isinstance(item, Content)), Content())
-        contents[param.name] = content
-        for about in (param.default, *described):
-            if isinstance(about, ParameterInfo) and about.autocompletion is None and content.names:
-                about.autocompletion = _values_of(content)
-    command.contents = contents  # type: ignore[attr-defined]
-    return command
+def completing(param: Param) -> Callable[[str], Iterator[Completion]] | None:
+    """What completes the values of a parameter, by the names that it takes; ``None`` if it takes none."""
+    return _values_of(param.kinds, METRIC_NAMES in param.kinds or param.read is listed) if param.names else None
 
 
 def choosing(choices: Iterable[str]) -> Callable[[str], list[str]]:
@@ -66,18 +58,18 @@ def choosing(choices: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
-def _values_of(content: Content) -> Callable[[str], Iterator[Completion]]:
+def _values_of(kinds: Sequence[str], takes_list: bool) -> Callable[[str], Iterator[Completion]]:
     def values(incomplete: str) -> Iterator[Completion]:
-        before, comma, last = incomplete.rpartition(",") if METRIC_NAMES in content.names else ("", "", incomplete)
-        for value, about in _candidates(content):
+        before, comma, last = incomplete.rpartition(",") if takes_list else ("", "", incomplete)
+        for value, about in _candidates(kinds):
             if value.startswith(last):
                 yield f"{before}{comma}{value}", about
 
     return values
 
 
-def _candidates(content: Content) -> Iterator[Completion]:
-    for kind in content.names:
+def _candidates(kinds: Sequence[str]) -> Iterator[Completion]:
+    for kind in kinds:
         if kind == METRIC_NAMES:
             yield from ((metric, "") for metric in METRICS)
         elif kind != RUNS:

@@ -1,48 +1,13 @@
 """``--config FILE.toml``: options of a command from a file; command-line options override it."""
 
 import inspect
-from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from retrokit.core.errors import DataError, UsageError, did_you_mean
+from retrokit.core.errors import DataError, did_you_mean
 
 _NOT_IN_A_FILE = {"config", "help"}
-
-
-def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with an option ``--config``, which gives every other one its default; or itself, if it has one."""
-    parameters = inspect.signature(command, eval_str=True).parameters
-    if "config" in parameters:
-        return command
-
-    def run(**given: Any) -> Any:
-        return command(**given)
-
-    return standing_for(command, run, [*parameters.values(), CONFIG])
-
-
-def standing_for(
-    command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
-) -> Callable[..., Any]:
-    """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name. An
-    error of use or of data says if options are from a file."""
-
-    def run_named(config: str | None, **options: Any) -> Any:
-        try:
-            return run(**options)
-        except (DataError, UsageError) as error:
-            if config is not None:
-                error.args = (f"{error} (some options are from {config})",)
-            raise
-
-    by_name = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in parameters]
-    run_named.__name__, run_named.__doc__, run_named.__module__ = command.__name__, command.__doc__, command.__module__
-    vars(run_named).update(vars(run))
-    run_named.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    run_named.__annotations__ = {param.name: param.annotation for param in by_name}
-    return run_named
 
 
 def _read(ctx: typer.Context, path: str | None) -> str | None:
@@ -105,13 +70,14 @@ def _names(param: Any) -> list[str]:
 def typed(path: str, key: str, param: Any, value: Any) -> Any:
     """The value as it would come from the command line: a text, several, or whether a switch is on; raises
     :class:`DataError`, which begins with ``path``, for what the parameter does not take."""
-    is_switch, takes_several = getattr(param, "is_flag", False), getattr(param, "multiple", False) or param.nargs != 1
-    if is_switch:
+    if getattr(param, "is_flag", False):
         if not isinstance(value, bool):
             raise DataError(path, f"{key} is a switch; expected true or false")
         return value
-    values = value if isinstance(value, list) else [value]
-    if any(isinstance(item, (bool, dict, list)) or not isinstance(item, (str, int, float)) for item in values):
-        raise DataError(path, f"{key} should be a text or a number, or a list of them")
-    texts = [item if isinstance(item, str) else repr(item) for item in values]
+    texts = []
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, bool) or not isinstance(item, (str, int, float)):
+            raise DataError(path, f"{key} should be a text or a number, or a list of them")
+        texts.append(item if isinstance(item, str) else repr(item))
+    takes_several = getattr(param, "multiple", False) or param.nargs != 1
     return texts if takes_several else ",".join(texts)

@@ -2,13 +2,14 @@
 
 from dataclasses import asdict
 
-from retrokit.cli.common import JsonOption, show_result
+from retrokit.cli.common import show_result
 from retrokit.cli.completion import kinds_of_names, named
 from retrokit.core.errors import GateFailed
+from retrokit.core.settings import common
 from retrokit.core.sheet import facts
 
 
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(as_json: bool = common("as_json")) -> None:
     """Diagnose the installation.
 
     retrokit doctor

@@ -8,13 +8,14 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from typing import Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
 from retrokit.cli.commands import CommandEntry, registry
-from retrokit.cli.common import is_first_process, option
+from retrokit.cli.common import is_first_process, option, placeholder
 from retrokit.cli.root import app as app
 from retrokit.cli.root import application
 from retrokit.cli.streams import prepare_streams, print_at_once, printing
@@ -56,13 +57,22 @@ def in_options(message: str) -> str:
 
 
 def _option_of(parameter: str) -> str | None:
-    """The option of a parameter of the running command, or else of any other; ``None`` if there is none."""
-    loaded_first = sorted(_all_commands(application()), key=lambda command: not getattr(command, "is_loaded", True))
-    for command in loaded_first:
-        options = _options_of(command)
-        if parameter in options:
-            return options[parameter]
+    """The option of a parameter of the running command, or else its argument, or an option of any other command."""
+    commands = list(_all_commands(application()))
+    loaded = [command for command in commands if getattr(command, "is_loaded", True)]
+    arguments = (
+        {param.name: placeholder(param) for param in command.params if _is_argument(param)} for command in loaded
+    )
+    others = (_options_of(command) for command in commands if command not in loaded)
+    for names in chain(map(_options_of, loaded), arguments, others):  # others are loaded only if they are needed
+        if parameter in names:
+            return names[parameter]
     return None
+
+
+def _is_argument(param: Any) -> bool:
+    is_argument: bool = param.param_type_name == "argument"
+    return is_argument
 
 
 def _all_commands(command: Any) -> Iterator[Any]:
@@ -75,10 +85,10 @@ def _options_of(command: Any) -> dict[str, str]:
     """The option of each parameter of a command: by its name, and by the option's own."""
     options: dict[str, str] = {}
     for param in command.params:
-        for flag in param.opts:
-            if flag.startswith("--"):
-                options.setdefault(param.name, flag)
-                options[flag[2:].replace("-", "_")] = flag
+        if not _is_argument(param):
+            flag = max(param.opts, key=len)
+            options.setdefault(param.name, flag)
+            options[flag.lstrip("-").replace("-", "_")] = flag
     return options
 
 
@@ -128,20 +138,25 @@ def run(argv: Sequence[str]) -> int:
     except BaseException as error:
         if interrupts.requested() or isinstance(error, KeyboardInterrupt):  # and whatever came of it
             return _fail("interrupted", interrupts.exit_code())
-        match error:
-            case SystemExit():
-                return error.code if isinstance(error.code, int) else 0
-            case TyperException():  # wrong options; or no command: help is printed, and nothing is left to say
-                text = wrong_use(error)
-                return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
-            case RetrokitError():
-                return _fail(str(error), error.exit_code, error.heard)
-            case OSError(errno=number, filename=str() | bytes() as name) if number in _MACHINE:
-                return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
-            case OSError() if is_write_error(error):
-                return _fail(f"a file could not be written: {error.strerror or error}", DataError.exit_code)
-        raise
+        return _code_of(error)
     return _fail("interrupted", interrupts.exit_code()) if interrupts.requested() else code
+
+
+def _code_of(error: BaseException) -> int:
+    """The exit code of an error, whose message is printed; a bug is raised again."""
+    match error:
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else 0
+        case TyperException():  # wrong options; or no command: help is printed, and nothing is left to say
+            text = wrong_use(error)
+            return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
+        case RetrokitError():
+            return _fail(str(error), error.exit_code, error.heard)
+        case OSError(errno=number, filename=str() | bytes() as name) if number in _MACHINE:
+            return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
+        case OSError() if is_write_error(error):
+            return _fail(f"a file could not be written: {error.strerror or error}", DataError.exit_code)
+    raise error
 
 
 def wrong_use(error: Any) -> str:

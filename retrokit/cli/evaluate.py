@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from retrokit.cli.common import show
-from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
-from retrokit.core.settings import FILE, FOLDER, Settings, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
+
+if TYPE_CHECKING:
+    from retrokit.evaluation.comparison.comparison import Evaluation
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 
@@ -20,7 +23,7 @@ class EvaluationOutput(Settings):
     panels = (OUTPUT, GATES)
 
     format: str | None = setting(None, "Default: table.", OUTPUT, choices=FORMATS)
-    as_json: bool = setting(False)
+    as_json: bool = common("as_json")
     plot: str | None = setting(None, "Folder for a chart of each task as PNG and SVG.", OUTPUT, writes=FOLDER)
     per_query: bool = setting(False, "With --json: include per-query values.", OUTPUT)
     markdown_summary: str | None = setting(
@@ -43,7 +46,6 @@ class EvaluationOutput(Settings):
         return "json" if self.as_json else self.format or "table"
 
 
-@takes(EvaluationSettings, EvaluationOutput, keep_runs=None, fail_if_idle=None)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate systems on tasks, with paired tests and means over seeds.
 
@@ -53,16 +55,22 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
     retrokit eval runs/new --on beir:data/scifact --baseline scifact.json --max-drop 0.02
     """
-    from retrokit.evaluation.comparison.gates import check_gates
     from retrokit.evaluation.evaluate import evaluate_systems
-    from retrokit.report.evaluation import evaluation_sheets, form, write_summary
 
     evaluation = evaluate_systems(settings)
     if output.plot is not None:
         from retrokit.report.plots import evaluation_plots
 
         evaluation_plots(evaluation, output.plot)
-    show(*form(output.shape)(evaluation, output.per_query))
+    show_evaluation(evaluation, output)
+
+
+def show_evaluation(evaluation: Evaluation, output: EvaluationOutput, error: bool = False) -> None:
+    """Print an evaluation, or with ``error`` on standard error, and raise :class:`GateFailed` if a gate fails."""
+    from retrokit.evaluation.comparison.gates import check_gates
+    from retrokit.report.evaluation import evaluation_sheets, form, write_summary
+
+    show(*form(output.shape)(evaluation, output.per_query), error=error)
     if output.markdown_summary is not None:
         sheets = evaluation_sheets(replace(evaluation, explanations=()))
         write_summary(evaluation.gates, sheets, output.markdown_summary)

@@ -3,13 +3,12 @@
 import os
 from dataclasses import replace
 
-from retrokit.cli.common import JsonOption, is_first_process, show_result
-from retrokit.cli.settings import takes
+from retrokit.cli.common import is_first_process, show_result
+from retrokit.core.settings import common
 from retrokit.ranking.settings import ExportSettings
 
 
-@takes(ExportSettings)
-def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
+def export(settings: ExportSettings, as_json: bool = common("as_json")) -> None:
     """Export embeddings whose inner product reproduces the ranking of the similarity.
 
     retrokit export runs/qnorm --on beir:data/scifact -o exported
@@ -17,9 +16,9 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
     Rerun the command to resume an interrupted export.
     """
     if "RANK" in os.environ and settings.shard is None:
-        from retrokit.training.processes import own_device, place
+        from retrokit.training.processes import own_device, process_count, process_rank
 
-        rank, world = place()
+        rank, world = process_rank(), process_count()
         shard = f"{rank + 1}/{world}" if world > 1 else None
         settings = replace(settings, shard=shard, device=own_device(settings.device))
     from retrokit.ranking.export import export

@@ -1,17 +1,15 @@
 """``retrokit finetune``."""
 
-from retrokit.cli.common import JsonOption
-from retrokit.cli.settings import takes
-from retrokit.cli.training import DryRunOption, TimeOption, train_encoder
+from retrokit.cli.training import DRY_RUN, TIME, train_encoder
+from retrokit.core.settings import common
 from retrokit.training.config import FinetuneConfig
 
 
-@takes(FinetuneConfig)
 def finetune(
     config: FinetuneConfig,
-    dry_run: DryRunOption = False,
-    time: TimeOption = False,
-    as_json: JsonOption = False,
+    dry_run: bool = DRY_RUN,
+    time: bool = TIME,
+    as_json: bool = common("as_json"),
 ) -> None:
     """Fine-tune an encoder with any similarity.
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
+from dataclasses import MISSING, dataclass
+from typing import Any
 
 from retrokit.cli.commands import CommandEntry
-from retrokit.cli.common import JsonOption, show_result, writes
-from retrokit.cli.settings import takes
-from retrokit.core.settings import FOLDER
+from retrokit.cli.common import show_result
+from retrokit.core.settings import FOLDER, common, setting
 from retrokit.probing import ProbeEntry, registry
 
 
@@ -34,7 +31,6 @@ def commands() -> list[ProbeCommand]:
             f"probe {probe.name}",
             probe.summary,
             probe.target,
-            kinds=tuple(probe.settings.names),
             prints="json",
             probe=probe,
         )
@@ -46,13 +42,10 @@ def commands() -> list[ProbeCommand]:
 def function_of(probe: ProbeEntry) -> Callable[..., Any]:
     """What the command of a probe does."""
     settings_type: Any = probe.settings
-    about = "Folder for figures (PNG, SVG) and their data (CSV)."
-    folder_type: Any = Annotated[str | None, typer.Option(callback=writes(FOLDER), help=about)]
-    default: Any = None
-    if settings_type.needs_folder:
-        folder_type, default = str, typer.Option(..., callback=writes(FOLDER), help=about)
+    default = MISSING if settings_type.needs_folder else None
+    folder = setting(default, "Folder for figures (PNG, SVG) and their data (CSV).", writes=FOLDER)
 
-    def run(settings: Any, plot: Any = default, as_json: JsonOption = False) -> None:
+    def run(settings: Any, plot: str | None = folder, as_json: bool = common("as_json")) -> None:
         from retrokit.core.frames import write_csv
         from retrokit.evaluation.comparison.gates import check_gates
 
@@ -63,7 +56,7 @@ def function_of(probe: ProbeEntry) -> Callable[..., Any]:
         show_result(as_json, f"probe-{probe.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
         check_gates(findings.verdicts)
 
-    run.__annotations__ = {"settings": settings_type, "plot": folder_type, "as_json": JsonOption}
+    run.__annotations__ = {"settings": settings_type, "plot": str | None, "as_json": bool}
     run.__name__ = probe.name
     run.__doc__ = settings_type.__doc__
-    return takes(settings_type)(run)
+    return run

@@ -6,50 +6,32 @@ folder that has the name of a command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Sequence
 
-import typer
-
-from retrokit.cli.common import show
-from retrokit.cli.evaluate import EvaluationOutput
-from retrokit.cli.settings import takes
+from retrokit.cli.evaluate import EvaluationOutput, show_evaluation
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
-from retrokit.core.settings import FOLDER, Content, setting
-from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
+from retrokit.core.settings import common, setting
+from retrokit.evaluation.settings import TwoStageOptions
 
 
-@dataclass(frozen=True)
-class RerankingOutput(EvaluationOutput):
-    """How both stages are shown."""
-
-    plot: str | None = setting(
-        None, "Folder for a chart of each task as PNG and SVG, and the data as CSV.", OUTPUT, writes=FOLDER
-    )
-
-
-@takes(TwoStageOptions, RerankingOutput)
 def run_two_stages(
-    encoders: Annotated[
-        list[str] | None,
-        typer.Argument(help="First-stage encoders or searchers; none with --run."),
-        Content(("encoders", "searchers")),
-    ] = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option("--on", help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."),
-        Content(("tasks",)),
-    ] = None,
-    with_: Annotated[
-        list[str] | None,
-        typer.Option("--with", help="Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable."),
-        Content(("rerankers", "encoders")),
-    ] = None,
+    encoders: Sequence[str] = setting(
+        (), "First-stage encoders or searchers; none with `run=`.", argument=True, names="encoders,searchers"
+    ),
+    on: Sequence[str] = common(
+        "on", default=(), help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."
+    ),
+    with_: Sequence[str] = setting(
+        (),
+        "Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable.",
+        flags=("--with",),
+        names="rerankers,encoders",
+    ),
     *,
     options: TwoStageOptions,
-    output: RerankingOutput,
+    output: EvaluationOutput,
 ) -> None:
     """Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).
 
@@ -77,11 +59,4 @@ def run_two_stages(
         from retrokit.report.plots import reranking_plots
 
         reranking_plots(result, output.plot)
-    from retrokit.evaluation.comparison.gates import check_gates
-    from retrokit.report.evaluation import write_summary
-    from retrokit.report.reranking import reranking_parts, reranking_sheets
-
-    show(*reranking_parts(result, output.shape, output.per_query), error=to_output)
-    if output.markdown_summary is not None:
-        write_summary(result.whole.gates, reranking_sheets(result), output.markdown_summary)
-    check_gates(result.whole.gates)
+    show_evaluation(result, output, error=to_output)

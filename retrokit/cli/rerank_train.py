@@ -1,21 +1,18 @@
 """``retrokit rerank train``, ``calibrate`` and ``verify``."""
 
-import typer
-
-from retrokit.cli.common import JsonOption, show, show_result
-from retrokit.cli.settings import takes
-from retrokit.cli.training import DryRunOption, train_as_planned
-from retrokit.core.errors import GateFailed, UsageError
+from retrokit.cli.common import show, show_result
+from retrokit.cli.training import DRY_RUN, check_files_of, train_as_planned
+from retrokit.core.errors import GateFailed
 from retrokit.core.notices import notice
+from retrokit.core.settings import common, setting
 from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
 from retrokit.training.rerankers.config import VerifierConfig
 
 
-@takes(VerifierConfig)
 def train(
     config: VerifierConfig,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    dry_run: bool = DRY_RUN,
+    as_json: bool = common("as_json"),
 ) -> None:
     """Train a verifier on token maps (COMP C, D.3), a cross-encoder or a decoder that answers yes or no.
 
@@ -27,19 +24,14 @@ def train(
 
     retrokit rerank train generative models/decoder --data mined.jsonl --lora 16 -o runs/generative
     """
-    from retrokit.data.pairs import check_files
-
-    if config.output is None and not dry_run:
-        raise UsageError("give an output folder: -o runs/NAME")
-    check_files(config.data)
+    check_files_of(config, dry_run)
     from retrokit.report.tables import verifier_preflight_sheets
     from retrokit.training.rerankers.verifier import plan_verifier
 
     train_as_planned(plan_verifier(config), verifier_preflight_sheets, dry_run, as_json)
 
 
-@takes(CalibrationSettings)
-def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> None:
+def calibrate(settings: CalibrationSettings, as_json: bool = common("as_json")) -> None:
     """Calibrate and store the acceptance threshold of a verifier or cross-encoder.
 
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
@@ -51,7 +43,6 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     show_result(as_json, "calibration", calibration.to_json(), calibration_sheet(calibration))
 
 
-@takes(ShrinkSettings)
 def shrink(settings: ShrinkSettings) -> None:
     """Copy a verifier trained end to end, with a low-rank update in place of its encoder.
 
@@ -63,11 +54,10 @@ def shrink(settings: ShrinkSettings) -> None:
     notice(f"{settings.output}: {share:.2%} of the change of the encoder's weights retained")
 
 
-@takes(VerifySettings)
 def verify(
     settings: VerifySettings,
-    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit 1 if a pair is rejected."),
-    card: bool = typer.Option(False, "--card", help="Print the verifier's card and exit."),
+    fail_on_reject: bool = setting(False, "Exit 1 if a pair is rejected."),
+    card: bool = setting(False, "Print the verifier's card and exit."),
 ) -> None:
     """Accept or reject pairs of texts; adds a score and a verdict to each line.
 

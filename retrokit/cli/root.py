@@ -9,7 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from retrokit.cli.commands import CommandEntry, GroupEntry, registry
-from retrokit.cli.common import Commands, Group, GroupWithDefault, with_names
+from retrokit.cli.common import Commands, Group, GroupWithDefault
 from retrokit.core.registry import missing_extensions
 from retrokit.core.version import DOCUMENTATION, __version__
 
@@ -30,7 +30,7 @@ class LazyCommand:
     def command(self) -> Any:
         """The command itself."""
         alone = Commands(add_completion=False)
-        alone.command(self.name, cls=with_names(*self.entry.kinds))(self.entry.load())
+        alone.command(self.name)(self.entry.load())
         return typer.main.get_command(alone)
 
     @property
@@ -101,7 +101,7 @@ app = Commands(
     pretty_exceptions_enable=False,
     add_completion=True,
     help="Train, stress-test and rerank with dense text retrievers.\n\n"
-    "retrokit doctor\n\nretrokit names similarities encoders\n\nretrokit help finetune",
+    "retrokit doctor\n\nretrokit names similarities encoders\n\nretrokit finetune --help",
     epilog=f"Troubleshooting: retrokit doctor. Documentation: {DOCUMENTATION} . "
     "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
     "3 a missing optional package, 4 an outside service failed, 130 interrupted, 143 terminated.",

@@ -2,32 +2,46 @@
 
 import itertools
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import typer
-
-from retrokit.cli.common import show, writes
-from retrokit.cli.settings import takes
+from retrokit.cli.common import show
 from retrokit.cli.streams import readers_may_leave
-from retrokit.core.errors import UsageError
-from retrokit.core.settings import FILE
+from retrokit.core.settings import FILE, common, setting
 from retrokit.ranking.settings import SearchSettings
 
 FORMS = ("table", "trec", "jsonl")
 
 
-@takes(SearchSettings)
-def search(
-    settings: SearchSettings,
-    interactive: bool = typer.Option(
-        False, "--interactive", "-i", help="Read queries line by line; an empty line ends."
-    ),
-    output: str | None = typer.Option(
-        None, "--output", "-o", callback=writes(FILE), help="File to write; - is standard output."
-    ),
-    form: str | None = typer.Option(
-        None, "--format", help="table, trec or jsonl. Default: table; for a file, by its name."
-    ),
-) -> None:
+@dataclass(frozen=True)
+class SearchCommand(SearchSettings):
+    """A search, and how its results are shown."""
+
+    interactive: bool = setting(
+        False,
+        "Read queries line by line; an empty line ends.",
+        flags=("--interactive", "-i"),
+        excludes=("queries", "query", "output", "corpus=-", "format=trec"),
+    )
+    output: str | None = common("output", default=None, help="File to write; - is standard output.", writes=FILE)
+    format: str | None = setting(None, "Form of the results. Default: table; for a file, by its name.", choices=FORMS)
+
+    @property
+    def form(self) -> str:
+        """The form of the results."""
+        if self.format is not None:
+            return self.format
+        if self.output is None:
+            return "table"
+        return "jsonl" if self.output.removesuffix(".gz").endswith(".jsonl") else "trec"
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.format == "table" and self.output not in (None, "-"):
+            yield "`output=` takes `format=` trec or jsonl, not a table"
+
+
+def search(settings: SearchCommand) -> None:
     """Search documents, or the embeddings that retrokit export wrote.
 
     retrokit search minilm --corpus data/scifact --query "aspirin and cancer"
@@ -36,34 +50,18 @@ def search(
 
     retrokit search 'hybrid:a=bm25,b=minilm' --corpus data/scifact --interactive
     """
-    if form is None:
-        named = output or ""
-        form = "table" if output is None else "jsonl" if named.removesuffix(".gz").endswith(".jsonl") else "trec"
-    if form not in FORMS:
-        raise UsageError(f"--format {form!r} is none of {', '.join(FORMS)}")
-    if form == "table" and output not in (None, "-"):
-        raise UsageError("--output takes --format trec or jsonl, not a table")
-    if interactive:
-        if (
-            settings.queries is not None
-            or settings.query
-            or output is not None
-            or settings.corpus == "-"
-            or form == "trec"
-        ):
-            raise UsageError("--interactive reads queries only from standard input, and prints a table or jsonl")
-        _answer(settings, form)
-        return
+    if settings.interactive:
+        return _answer(settings, settings.form)
     from retrokit.ranking.retrieval.files import search_files
 
     hits = search_files(settings)
-    if form == "table":
+    if settings.form == "table":
         from retrokit.report.tables import hits_sheets
 
         show(*hits_sheets(hits))
     else:
         with readers_may_leave():
-            hits.write(output or "-", form)
+            hits.write(settings.output or "-", settings.form)
 
 
 def _answer(settings: SearchSettings, form: str) -> None:

@@ -1,59 +1,195 @@
-"""Options of a command from the fields of :class:`~core.settings.Settings`."""
+"""Options of a command from its parameters: :class:`~core.settings.Settings`, or single settings."""
 
 import inspect
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import MISSING, Field, dataclass, fields, make_dataclass
+from functools import cache, cached_property
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from retrokit.cli.common import DeviceOption, JsonOption, option, writes
-from retrokit.cli.completion import choosing
-from retrokit.cli.config import CONFIG, standing_for
-from retrokit.core.settings import Settings
+from retrokit.cli.completion import KINDS, choosing, completing, named
+from retrokit.cli.config import CONFIG
+from retrokit.core.errors import LARGEST, DataError, ServiceError, UsageError
+from retrokit.core.settings import METRIC_NAMES, RUNS, Param, Settings, param_of
 
 
-def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for every field of each of ``settings``, in place of its parameter of that type.
+def option(name: str) -> str:
+    """The option of a parameter.
 
-    ``annotations`` are those of fields whose option has more to it; ``None``: the field is none. ``device`` and
-    ``as_json`` are the same everywhere.
+    >>> option("save_every")
+    '--save-every'
     """
-    annotations = {"device": DeviceOption, "as_json": JsonOption, **annotations}
-    taken = {
-        kind: [field for field in kind.ordered() if annotations.get(field.name, field) is not None] for kind in settings
-    }
+    return f"--{name.replace('_', '-')}"
 
-    def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        def settings_of(given: dict[str, Any]) -> dict[str, Settings]:
-            return {
-                names[kind]: kind(**{field.name: _value(field, given.pop(field.name)) for field in fields})
-                for kind, fields in taken.items()
-            }
 
-        def run(**given: Any) -> None:
-            command(**settings_of(given), **given)
+@dataclass(frozen=True)
+class Option:
+    """A setting as an option, or an argument, of a command: its name, its type and its declaration."""
 
-        run.settings_of = settings_of  # type: ignore[attr-defined]
-        run.first = tuple(name for kind in settings for name in kind.first)  # type: ignore[attr-defined]
-        names: dict[type[Settings], str] = {}
-        parameters = []
-        for param in inspect.signature(command, eval_str=True).parameters.values():
-            if param.annotation in taken:
-                names[param.annotation] = param.name
-                fields = taken[param.annotation]
-                parameters += [
-                    _parameter(field, _hint(param.annotation, field.name), annotations.get(field.name))
-                    for field in fields
-                ]
+    name: str
+    hint: Any
+    param: Param
+
+    def parameter(self) -> inspect.Parameter:
+        """The option as Typer reads it."""
+        hint, default = self._typed()
+        text = re.sub(r"`(\w+)=`", lambda name: option(name[1]), self.param.help)
+        if self.param.argument:
+            info: Any = typer.Argument(help=text, metavar=self.param.metavar, autocompletion=completing(self.param))
+        else:
+            info = self._info(hint, text)
+        empty = inspect.Parameter.empty if default is MISSING else default
+        annotation = Annotated[hint, info]  # type: ignore[valid-type] # a type at run time
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
+
+    def _typed(self) -> tuple[Any, Any]:
+        """The type and the default of what is typed."""
+        default = self.param.default
+        if self.param.read is not None:
+            return (str, default) if isinstance(default, str) else (str | None, None)
+        if get_origin(self.hint) is Sequence or self.hint is Sequence:
+            items: Any = list[get_args(self.hint) or str]  # type: ignore[misc]
+            return (items, default) if default is MISSING else (items | None, None)
+        return self.hint, default
+
+    def _info(self, hint: Any, text: str) -> Any:
+        param = self.param
+        flags = param.flags
+        if not flags and hint is bool:
+            flags = (option(self.name),)  # without its opposite
+        minimum, maximum = None, None
+        if int in (hint, *get_args(hint)):
+            minimum, maximum = param.minimum, param.maximum
+        if maximum is not None and maximum > LARGEST:  # nothing that a reader of the help needs to know
+            maximum = None
+        if (minimum, maximum) == (1, None):  # as every whole number has
+            minimum = None
+        about: dict[str, Any] = {"help": text, "rich_help_panel": param.panel, "min": minimum, "max": maximum}
+        if param.choices:
+            metavar = param.metavar or f"[{'|'.join(param.choices)}]"
+            about |= {"metavar": metavar, "autocompletion": choosing(param.choices)}
+        else:
+            about["autocompletion"] = completing(param)
+        return typer.Option(*flags, **about)
+
+    def value(self, typed: Any) -> Any:
+        """The value of the setting, from what is typed."""
+        if self.param.read is not None:
+            return self.param.default if typed is None else self._read(typed, self.param.read)
+        if self.param.default == () or isinstance(typed, list):
+            return tuple(typed or ())
+        return typed
+
+    def _read(self, typed: str, read: Callable[[str], Any]) -> Any:
+        try:
+            return read(typed)
+        except ValueError as error:
+            raise UsageError(f"`{self.name}=` {typed}: expected {error}") from None
+
+
+class CommandCall:
+    """How a command is called: with settings, and with values of parameters that are a single setting each."""
+
+    def __init__(self, command: Callable[..., None]) -> None:
+        self.settings: dict[str, type[Settings]] = {}
+        single: list[tuple[str, Any, Any]] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if isinstance(parameter.default, Field):
+                single.append((parameter.name, parameter.annotation, copy(parameter.default)))
             else:
-                parameters.append(param)
-        return standing_for(command, run, [*parameters, CONFIG])
+                self.settings[parameter.name] = parameter.annotation
+        self.single: Any = make_dataclass("Single", single, bases=(Settings,), frozen=True, kw_only=True)
 
-    return with_options
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """The options by name."""
+        options = [option for kind in (*self.settings.values(), self.single) for option in options_of_settings(kind)]
+        return {option.name: option for option in options}
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of names that the options take."""
+        kinds = [kind for option in self.options.values() for kind in option.param.kinds]
+        return [kind for kind in dict.fromkeys(kinds) if kind not in (METRIC_NAMES, RUNS, KINDS)]
+
+    def first(self) -> tuple[str, ...]:
+        """The options of the first help page; empty: all."""
+        return tuple(name for kind in self.settings.values() for name in kind.first)
+
+    def arguments(self, typed: dict[str, Any]) -> dict[str, Any]:
+        """What the command is called with, from what is typed.
+
+        Raises:
+            UsageError: a value is wrong, or an output would replace an input or another output.
+            MissingExtra: a value needs a package that is not installed.
+            DataError: an output cannot be written.
+        """
+        arguments = {name: self._settings(kind, typed) for name, kind in self.settings.items()}
+        arguments |= vars(self._settings(self.single, typed))
+        self._check_outputs(typed)
+        return arguments
+
+    def _settings(self, kind: type[Settings], typed: dict[str, Any]) -> Any:
+        names = [field.name for field in fields(kind) if field.name in self.options]
+        return kind(**{name: self.options[name].value(typed[name]) for name in names})
+
+    def outputs(self, typed: dict[str, Any]) -> list[tuple[str, str]]:
+        """The paths that are written, each with what is written there."""
+        kinds = {name: option.param.writes for name, option in self.options.items()}
+        return [(typed[name], kind) for name, kind in kinds.items() if kind and typed[name] is not None]
+
+    def _check_outputs(self, typed: dict[str, Any]) -> None:
+        outputs = self.outputs(typed)
+        if not outputs:
+            return
+        from retrokit.core.outputs import check_outputs
+
+        others = [typed[name] for name, option in self.options.items() if not option.param.writes]
+        if any(map(_exists, others)):
+            for kind in self.kinds:
+                named(kind)  # a name that it knows is no path
+        check_outputs(outputs, others, typed)
+
+
+def _exists(value: Any) -> bool:
+    """Whether a file or folder has the name that is given, or one of the names."""
+    names: Iterable[Any] = value if isinstance(value, list) else [value]
+    return any(isinstance(name, str) and os.path.lexists(name) for name in names)
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command for Typer to read. An error of use, of data or of a service says if options are
+    from a file."""
+    call = CommandCall(command)
+
+    def run(config: str | None, **typed: Any) -> None:
+        try:
+            command(**call.arguments(typed))
+        except (DataError, ServiceError, UsageError) as error:
+            if config is not None:
+                error.args = (f"{error} (some options are from {config})",)
+            raise
+
+    parameters = [*(option.parameter() for option in call.options.values()), CONFIG]
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.call = call  # type: ignore[attr-defined]
+    return run
+
+
+def options_of_settings(settings: type[Settings]) -> list[Option]:
+    """An option for each field, in the order of the help page."""
+    return [
+        Option(field.name, _hint(settings, field.name), param_of(field))
+        for field in settings.ordered()
+        if param_of(field).is_option
+    ]
 
 
 def _hint(settings: type[Settings], name: str) -> Any:
@@ -66,38 +202,3 @@ def _hint(settings: type[Settings], name: str) -> Any:
 @cache
 def _evaluated(module: str, written: str) -> Any:
     return eval(written, vars(sys.modules[module]))
-
-
-def _parameter(field: Any, hint: Any, annotation: Any) -> inspect.Parameter:
-    about, allowed = field.metadata, field.metadata["values"]
-    kind, default = hint, about["typed"]
-    if about["read"] is not None:
-        kind, default = (str, default) if isinstance(default, str) else (str | None, None)
-    elif get_origin(hint) is Sequence or hint is Sequence:
-        items: Any = list[get_args(hint) or str]  # type: ignore[misc]
-        kind, default = (items, default) if default is MISSING else (items | None, None)
-    text = re.sub(r"`(\w+)=`", lambda name: option(name[1]), about["help"])
-    if about["argument"]:
-        info: Any = typer.Argument(help=text, metavar=about["metavar"])
-    else:
-        flags = about["flags"] or ((option(field.name),) if kind is bool else ())
-        least, most = (allowed.minimum, allowed.maximum) if int in (kind, *get_args(kind)) else (None, None)
-        if (least, most) == (1, None):  # as every whole number has, and Command says
-            least = None
-        written = about["content"].writes
-        check = writes(written) if written else None
-        more = {"help": text, "rich_help_panel": about["panel"], "min": least, "max": most, "callback": check}
-        if allowed.choices:
-            more |= {"metavar": f"[{'|'.join(allowed.choices)}]", "autocompletion": choosing(allowed.choices)}
-        info = typer.Option(*flags, **more)
-    empty = inspect.Parameter.empty if default is MISSING else default
-    kind = annotation if annotation is not None else Annotated[kind, info, about["content"]]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
-
-
-def _value(field: Any, given: Any) -> Any:
-    if field.metadata["read"] is not None:
-        return field.default if given is None else field.metadata["read"](given)
-    if field.default == () or isinstance(given, list):
-        return tuple(given or ())
-    return given

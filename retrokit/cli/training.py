@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from retrokit.cli.common import is_first_process, show, show_result
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import imported
+from retrokit.core.settings import setting
 
 if TYPE_CHECKING:  # help is shown without loading what trains
     from retrokit.training.config import TrainingConfig
     from retrokit.training.run import Job
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check data and encoder, print the plan, train nothing.")]
-TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
+DRY_RUN = setting(False, "Check data and encoder, print the plan, train nothing.")
+TIME = setting(False, "With `dry_run=`: measure some steps and estimate the total.", needs=("dry_run",))
 
 
 def train_encoder(planner: str, config: TrainingConfig, dry_run: bool, time: bool, as_json: bool) -> None:
     """Check the options of a command that trains an encoder, plan by the function that ``planner`` names as
     ``"module:function"``, and train."""
-    from retrokit.data.pairs import check_files
-
-    if config.output is None and not dry_run:
-        raise UsageError("give an output folder: -o runs/NAME")
-    if time and not dry_run:
-        raise UsageError("--time needs --dry-run")
-    check_files(config.data)
+    check_files_of(config, dry_run)
     planned: Job = imported(planner)(config, dry_run=dry_run)
     from retrokit.report.tables import preflight_sheets
 
@@ -45,6 +38,15 @@ def train_encoder(planner: str, config: TrainingConfig, dry_run: bool, time: boo
         training_plots(folder)
 
     train_as_planned(planned, preflight_sheets, dry_run, as_json, draw)
+
+
+def check_files_of(config: TrainingConfig, dry_run: bool) -> None:
+    """Raise :class:`UsageError` if no model folder is named, and :class:`DataError` for data that are not there."""
+    from retrokit.data.pairs import check_files
+
+    if config.output is None and not dry_run:
+        raise UsageError("give an output folder: -o runs/NAME")
+    check_files(config.data)
 
 
 def train_as_planned(

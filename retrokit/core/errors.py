@@ -57,7 +57,7 @@ class DataError(RetrokitError):
     def __init__(self, where: object, problem: str, line: int | None = None) -> None:
         location = f"{where}:{line}" if line is not None else str(where)
         text = f"{location}: {problem}"
-        super().__init__(" ".join(part.strip() for part in text.split("\n")))  # a library's may have several lines
+        super().__init__(" ".join(line.strip() for line in text.split("\n")))  # a library's may have several lines
         self.line = line or 0
 
 
@@ -176,32 +176,43 @@ def out_of_range(value: float, minimum: float | None = None, maximum: float | No
     >>> out_of_range(float("nan"))
     'a finite number'
     """
-    most = LARGEST_WHOLE if isinstance(value, int) else LARGEST
-    low, high = -most if minimum is None else minimum, most if maximum is None else maximum
+    largest = LARGEST_WHOLE if isinstance(value, int) else LARGEST
+    low = -largest if minimum is None else minimum
+    high = largest if maximum is None else maximum
     if low <= value <= high:
         return None
     if minimum is None and maximum is None and value != value:  # isnan overflows for a huge whole number
         return "a finite number"
-    if value < low and maximum is None:
+    if maximum is None and not value > high:  # also where it is NaN
         return f"at least {low:.10g}"
-    if value > high and minimum is None:
+    if minimum is None and not value < low:
         return f"at most {high:.10g}"
     return f"{low:.10g} to {high:.10g}"
 
 
-def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
-    """What a message about an unknown ``name`` says of the nearest of the ``known`` ones, at most ``most``; nothing
-    where none is near.
+def did_you_mean(name: str, names: Iterable[str], limit: int = 1) -> str:
+    """What a message about an unknown ``name`` says of the nearest of the ``names``, at most ``limit``; nothing where
+    none is near.
 
     >>> did_you_mean("ndgc", ["map", "ndcg"])
     ' (did you mean ndcg?)'
     """
     import difflib  # where nothing is wrong it is not needed
 
-    near = difflib.get_close_matches(name, list(known), n=most)
+    near = difflib.get_close_matches(name, list(names), n=limit)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, or its type's name."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def shortened(text: str, limit: int) -> str:
+    """``text`` on one line; of a longer one, ``limit`` characters that end in ``…``.
+
+    >>> shortened("a long\\ntext", 9)
+    'a long t…'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -2,11 +2,11 @@
 
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -34,6 +34,7 @@ WIDTH = 6.4  # inches, 800 pixels
 ROWS, CURVES, PANELS = 60, 24, 12
 """How many rows, curves or panels a picture has at most: beyond, it is neither legible nor soon done."""
 
+CROWDED = 60  # steps from which on a curve has no points
 LEAST_GAMMA_RANGE = 0.02  # of the axis: a γ that hardly moves is to look like one
 FIXED = "fixed"
 """What begins the id of a text that keeps its colour, because what it is drawn on does."""
@@ -69,21 +70,21 @@ def wrapped(name: str, width: int = 34) -> str:
     return "\n".join(lines) if len(lines) <= 3 else "…" + "\n".join(lines[-3:])
 
 
-def fitting(things: Sequence[Thing], most: int, what: str, picture: str) -> list[Thing]:
-    """The first ``most`` of the things; a notice says so where there are more."""
-    if len(things) > most:
-        notice(f"picture {picture}: {most} of {len(things):,} {what} are drawn; the data has all")
-    return list(things[:most])
+def fitting(things: Sequence[Thing], limit: int, what: str, picture: str) -> list[Thing]:
+    """The things up to ``limit``; a notice says so if there are more."""
+    if len(things) > limit:
+        notice(f"picture {picture}: {limit} of {len(things):,} {what} are drawn; the data has all")
+    return list(things[:limit])
 
 
-def color_of(place: int) -> str:
-    """The colour of what is drawn at that place, from 0; they repeat."""
-    return COLORS[place % len(COLORS)]
+def color_of(index: int) -> str:
+    """The colour of the curve of that index; they repeat."""
+    return COLORS[index % len(COLORS)]
 
 
-def line_of(place: int) -> str:
+def line_of(index: int) -> str:
     """The line of a curve: the next one whenever the colours have run out."""
-    return LINES[place // len(COLORS) % len(LINES)]
+    return LINES[index // len(COLORS) % len(LINES)]
 
 
 def panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
@@ -95,28 +96,6 @@ def panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Ax
     return figure, list(axes.flat[:count])
 
 
-def differences_figure(names: Sequence[str], values: np.ndarray, least: float, more: int = 0) -> tuple[Figure, Axes]:
-    """A figure with a row for each name: a value with its interval, ``values`` ``[n, 3]``, to both sides of 0. The axis
-    reaches ``least`` at the least."""
-    figure, axes, at = rows_figure(names, more)
-    axes.axvline(0, color="black", linewidth=0.8)
-    # where there is no interval, there is no whisker
-    errors = np.nan_to_num(np.maximum(0, [values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]]))
-    axes.errorbar(values[:, 0], at, xerr=errors, fmt="o", color=BLUE, capsize=3)
-    reach = max(least, 1.15 * np.abs(values[np.isfinite(values)]).max(initial=0.0))
-    axes.set_xlim(-reach, reach)
-    return figure, axes
-
-
-def rows_figure(names: Sequence[str], more: int = 0) -> tuple[Figure, Axes, np.ndarray]:
-    """A figure with a row for each of the names and room for ``more``, and where the rows are, the first on top."""
-    figure, axes = plt.subplots(figsize=(WIDTH, max(2.4, 1.2 + 0.5 * (len(names) + more))), layout="constrained")
-    at = np.arange(len(names))[::-1]
-    axes.set_yticks(at, names, fontsize=8)
-    axes.set_ylim(-0.7, len(at) - 0.3)
-    return figure, axes, at
-
-
 def told_in_cells(axes: Axes, values: np.ndarray, middle: float, form: str, absent: str, **options: Any) -> None:
     """Write each of ``values`` into its cell of a heat map, in white below ``middle``; ``absent`` where it is NaN."""
     for row, column in np.ndindex(*values.shape):
@@ -124,6 +103,37 @@ def told_in_cells(axes: Axes, values: np.ndarray, middle: float, form: str, abse
         color = "white" if value < middle else "black"
         text = f"{value:{form}}" if np.isfinite(value) else absent
         axes.text(column, row, text, ha="center", va="center", color=color, gid=FIXED, **options)
+
+
+class Curve(NamedTuple):
+    """A line through points; without a label, it is not in the legend."""
+
+    label: str | None
+    points: Sequence[tuple[float, float]]
+    color: str
+    line: str
+    marker: str | None = None
+    size: float | None = None
+
+
+def curves_figure(
+    curves: Iterable[Curve], xlabel: str, ylabel: str, height: float = 4.0, columns: int = 3
+) -> tuple[Figure, Axes]:
+    """Curves in one figure, with a legend of so many columns above it."""
+    figure, (axes,) = panels(1, height)
+    for curve in curves:
+        x, y = zip(*curve.points, strict=True)
+        axes.plot(x, y, curve.line, marker=curve.marker, markersize=curve.size, color=curve.color, label=curve.label)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(alpha=0.3)
+    legend_above(figure, axes, columns=columns)
+    return figure, axes
+
+
+def step_marker(points: Sequence[Any]) -> str | None:
+    """The marker of a curve over the steps of a training."""
+    return "." if len(points) < CROWDED else None
 
 
 def steps_axis(axes: Axes) -> None:
@@ -140,17 +150,21 @@ def widen(axes: Axes, least: float) -> None:
         axes.set_ylim((low + high - least) / 2, (low + high + least) / 2)
 
 
-def legend_above(figure: Figure, *several: Axes, columns: int = 3, **options: Any) -> None:
+def legend_above(figure: Figure, *several: Axes, columns: int = 3) -> None:
     """A legend of what is drawn in the axes, above the whole figure, which grows by it: there it covers nothing."""
-    each = [axes.get_legend_handles_labels() for axes in several]
-    handles, labels = ([entry for side in sides for entry in side] for sides in zip(*each, strict=True))
+    handles: list[Any] = []
+    labels: list[str] = []
+    for axes in several:
+        more_handles, more_labels = axes.get_legend_handles_labels()
+        handles += more_handles
+        labels += more_labels
     if not handles:
         return
     widest = max(len(line) for label in labels for line in label.split("\n"))
     columns = max(1, min(columns, len(labels), 84 // (widest + 6)))
     lines = -(-len(labels) // columns) * max(label.count("\n") + 1 for label in labels)
     figure.set_figheight(figure.get_figheight() + 0.17 * (lines - 1))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8, **options)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8)
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:

@@ -73,10 +73,10 @@ def shards(path: str | Path) -> list[Path]:
 
 
 def read_lines(
-    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, whole: bool = False
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, as_stored: bool = False
 ) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 text file that are not blank, each with its number (from 1) and without its line end. With
-    ``whole``, blank lines and line ends are included.
+    ``as_stored``, blank lines and line ends are included.
 
     A byte-order mark at the start is dropped. ``expected`` describes the expected content in a few words, for error
     messages. ``feed`` is called with the bytes of every line, blank ones too. Pass the ``update`` of a hash to get the
@@ -99,8 +99,10 @@ def read_lines(
             line = text.rstrip("\r\n")
             is_blank = not line or line.isspace()
             blank = blank and is_blank
-            if whole or not is_blank:
-                yield number, text if whole else line
+            if as_stored:
+                yield number, text
+            elif not is_blank:
+                yield number, line
     if blank:
         raise DataError(named(path), f"is empty; expected {expected}")
 
@@ -316,9 +318,9 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     if os.path.isdir(target) or str(path).endswith(os.sep):
         raise DataError(path, "could not be written: it is a folder")
     special = os.path.exists(target) and not os.path.isfile(target)
-    with naming(target, path), nullcontext(target) if special else replaced(path) as place, ExitStack() as stack:
+    with naming(target, path), nullcontext(target) if special else replaced(path) as file, ExitStack() as stack:
         with disk_errors(path):
-            binary: BinaryIO = stack.enter_context(open(place, "wb"))
+            binary: BinaryIO = stack.enter_context(open(file, "wb"))
         if str(path).endswith(".gz"):
             packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
             binary = cast(BinaryIO, packer)
@@ -365,12 +367,12 @@ def mode_of(path: Path) -> int | None:
 
 def _drop_abandoned(target: Path) -> None:
     """Remove the leftovers of killed writers of ``target``. A live writer has its file locked."""
-    for left in target.parent.glob(f".{glob.escape(target.name[:50])}.*.retrokit-tmp"):
-        if left.is_symlink() or not left.is_file():
+    for leftover in target.parent.glob(f".{glob.escape(target.name[:50])}.*.retrokit-tmp"):
+        if leftover.is_symlink() or not leftover.is_file():
             continue
-        with suppress(OSError), open(left, "rb") as file:
+        with suppress(OSError), open(leftover, "rb") as file:
             if time.time() - os.fstat(file.fileno()).st_mtime > _NEW and _held(file):
-                left.unlink()
+                leftover.unlink()
 
 
 def _held(file: BinaryIO) -> bool:
@@ -418,10 +420,10 @@ def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
         if files == [folder]:
             return f"sha256:{_file_hash(folder)}"
         folder = folder.parent
-    whole = hashlib.sha256()
+    total = hashlib.sha256()
     for name, file in sorted((file.relative_to(folder).as_posix(), file) for file in files):
-        whole.update(f"{name}\0{_file_hash(file)}\n".encode("utf-8", "surrogateescape"))
-    return f"sha256:{whole.hexdigest()}"
+        total.update(f"{name}\0{_file_hash(file)}\n".encode("utf-8", "surrogateescape"))
+    return f"sha256:{total.hexdigest()}"
 
 
 def _file_hash(path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.files import writing
@@ -31,8 +32,8 @@ def frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = Non
     columns = columns or list(dict.fromkeys(name for row in records for name in row))
     result = DataFrame(records, columns=list(columns))
     for name in columns:
-        given = [row[name] for row in records if row.get(name) is not None]
-        if len(given) < len(records) and given and all(type(value) is int for value in given):
+        types = {type(row.get(name)) for row in records}
+        if types == {int, NoneType}:
             result[name] = result[name].astype("Int64")
     return result
 
@@ -60,18 +61,19 @@ def to_csv(rows: DataFrame) -> str:
         starts_formula = value.startswith(_FORMULAS) and not re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", value)
         return "'" * starts_formula + harmless(value)
 
-    shown = rows.rename(columns=plain)
-    for place, dtype in enumerate(shown.dtypes):
+    table = rows.rename(columns=plain)
+    for index, dtype in enumerate(table.dtypes):
         if not is_numeric_dtype(dtype):
-            shown.isetitem(place, shown.iloc[:, place].map(plain))
-    return shown.to_csv(index=False, lineterminator="\n")
+            table.isetitem(index, table.iloc[:, index].map(plain))
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
     """Write each table as ``NAME.csv`` into the folder; returns the files. A value that there is none of is empty."""
-    files = [Path(folder) / f"{name}.csv" for name in tables]
-    for file, rows in zip(files, tables.values(), strict=True):
-        with writing(file) as stream:
+    files = []
+    for name, rows in tables.items():
+        files.append(Path(folder) / f"{name}.csv")
+        with writing(files[-1]) as stream:
             stream.write(to_csv(frame(rows)))
     return files
 

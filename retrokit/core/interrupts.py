@@ -40,11 +40,11 @@ def watch() -> None:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _received)
     signal.signal(signal.SIGALRM, _raised_again)
-    shown = sys.unraisablehook
+    show = sys.unraisablehook
 
     def show_others(unraisable: Any) -> None:
         if not issubclass(unraisable.exc_type, CtrlC):
-            shown(unraisable)
+            show(unraisable)
 
     sys.unraisablehook = show_others
 

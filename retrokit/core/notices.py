@@ -35,8 +35,8 @@ def harmless(text: str, lines: bool = False) -> str:
     >>> harmless("red: \\x1b[31m")
     'red: \\\\x1b[31m'
     """
-    shown = UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-    return shown if lines else shown.replace("\n", "\\n")
+    escaped = UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return escaped if lines else escaped.replace("\n", "\\n")
 
 
 def unseen(count: int, /, said: str = "", earlier: bool = False) -> None:
@@ -116,10 +116,10 @@ def progress(label: str, total: int | None, unit: str) -> AbstractContextManager
 def no_progress_bars(package: str = "transformers") -> Iterator[None]:
     """Keep ``transformers`` or ``datasets`` from drawing bars of its own for anything it reads, writes or changes."""
     logs = importlib.import_module(f"{package}.utils.logging")
-    shown = logs.is_progress_bar_enabled()
+    was_enabled = logs.is_progress_bar_enabled()
     logs.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if was_enabled:
             logs.enable_progress_bar()

@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from retrokit.core.errors import DataError, UsageError, disk_errors, naming
 from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
-from retrokit.core.settings import EITHER, FOLDER, Settings
+from retrokit.core.settings import EITHER, FOLDER, Settings, param_of
 
 _LONGEST_NAME = 255  # bytes
 _OURS = ".*.retrokit-*"
@@ -101,14 +101,14 @@ def check_own(path: Path) -> None:
 def check_settings(settings: Settings, *inputs: object) -> None:
     """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs, as further
     ``inputs`` may."""
-    values = [(getattr(settings, setting.name), setting.metadata["content"].writes) for setting in fields(settings)]
+    values = [(getattr(settings, setting.name), param_of(setting).writes) for setting in fields(settings)]
     outputs = [(path, kind) for path, kind in values if kind and path is not None]
     check_outputs(outputs, [*inputs, *(value for value, kind in values if not kind)], vars(settings))
 
 
 def check_outputs(
     outputs: Iterable[tuple[str | Path, str]],
-    given: Iterable[object],
+    arguments: Iterable[object],
     settings: Mapping[str, Any] = {},
 ) -> None:
     """See before the work that all outputs of a command can be written, and that none replaces an input or another.
@@ -116,60 +116,76 @@ def check_outputs(
     Args:
         outputs: paths, each with what is written there: ``FILE``, ``FOLDER``, or ``EITHER``; or with the name of the
             setting whose file it may update.
-        given: the command's other arguments: texts, or sequences of them, that may be or contain paths.
+        arguments: the command's other ones: texts, or sequences of them, that may be or contain paths.
         settings: the values of settings by name.
 
     Raises:
         UsageError: an output is an input, or a file of a folder that is one; or two outputs have one name.
         DataError: an output cannot be written.
     """
-    inputs = paths_in(given)
+    inputs = paths_in(arguments)
     names: dict[str, str | Path] = {}
     for path, kind in outputs:
         updated = settings.get(kind)
         if updated is not None and os.path.realpath(updated) == os.path.realpath(path):
             check_file(path)
             continue
-        is_folder = kind == FOLDER or (kind == EITHER and (str(path).endswith(os.sep) or os.path.isdir(path)))
-        (check_folder if is_folder else check_file)(path)
+        is_folder = kind == FOLDER or (kind == EITHER and _is_folder_path(path))
+        if is_folder:
+            check_folder(path)
+        else:
+            check_file(path)
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
             continue  # a pipe or a device
         name = "-" if str(path) == "-" else os.path.realpath(path)
         if name in names:
             raise UsageError(f"{path}: is the name of two outputs ({names[name]}); name another for one of them")
         names[name] = path
-        for source in inputs if name != "-" and os.path.exists(path) else ():
-            if os.path.samefile(path, source) or (os.path.isfile(path) and _lies_in(path, source)):
-                other = "folder" if is_folder else "file"
-                raise UsageError(f"{path}: is an input too ({source}); write to another {other}")
+        if name != "-" and os.path.exists(path):
+            _check_no_input(path, inputs, "folder" if is_folder else "file")
 
 
-def paths_in(given: Iterable[object]) -> list[str]:
+def _is_folder_path(path: str | Path) -> bool:
+    return str(path).endswith(os.sep) or os.path.isdir(path)
+
+
+def _check_no_input(path: str | Path, inputs: Iterable[str], kind: str) -> None:
+    for source in inputs:
+        if os.path.samefile(path, source) or (os.path.isfile(path) and _lies_in(path, source)):
+            raise UsageError(f"{path}: is an input too ({source}); write to another {kind}")
+
+
+def paths_in(values: Iterable[object]) -> list[str]:
     """The existing files and folders that texts name, or specs in them. A registered name is none, and neither is a
     folder called as a parameter's word (``split=test``).
 
     Args:
-        given: texts, or sequences of them; anything else is left out.
+        values: texts, or sequences of them; anything else is left out.
     """
+    texts: list[object] = []
+    for value in values:
+        texts += value if isinstance(value, (list, tuple)) else [value]
     paths: dict[str, None] = {}
-    for value in given:
-        for text in value if isinstance(value, (list, tuple)) else [value]:
-            for part, is_word in _parts(text) if isinstance(text, str) and not Registry.has(text) else ():
-                with suppress(ValueError):  # a NUL
-                    if os.path.exists(part) and (not is_word or os.sep in part or not os.path.isdir(part)):
-                        paths[part] = None
+    for text in texts:
+        if not isinstance(text, str) or Registry.has(text):
+            continue
+        for path, is_word in _possible_paths(text):
+            with suppress(ValueError):  # a NUL
+                if os.path.exists(path) and (not is_word or os.sep in path or not os.path.isdir(path)):
+                    paths[path] = None
     return list(paths)
 
 
-def _parts(text: str, is_word: bool = False) -> Iterator[tuple[str, bool]]:
+def _possible_paths(text: str, is_word: bool = False) -> Iterator[tuple[str, bool]]:
     """What may be a path in a text, which may be a spec; and whether it is no more than a word of it."""
     yield text, is_word
     for spec in filter(None, (text, text.partition(":")[2])):
         with suppress(UsageError):  # it is no spec
             for key, value in split_items(spec, text):
                 if value != text:
-                    yield from _parts(value, key is not None)
-    yield from ((part, True) for part in re.split(r'[:=,+"]', text))
+                    yield from _possible_paths(value, key is not None)
+    for word in re.split(r'[:=,+"]', text):
+        yield word, True
 
 
 def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iterable[str | Path] = ()) -> None:
@@ -185,10 +201,11 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
     target = Path(os.path.realpath(folder))
     foreign = foreign_names(target, own_names)
     if foreign:
-        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-        shown = ", ".join(foreign[:3]) + more
+        names = ", ".join(foreign[:3])
+        if len(foreign) > 3:
+            names += f" and {len(foreign) - 3} more"
         raise UsageError(
-            f"{folder} contains files that it did not create ({shown}): move that, or name another `output=`"
+            f"{folder} contains files that it did not create ({names}): move that, or name another `output=`"
         )
     check_apart(folder, inputs)
     if Path.cwd().is_relative_to(target):
@@ -206,16 +223,23 @@ def foreign_names(folder: Path, own_names: Iterable[str]) -> list[str]:
     patterns = [*own_names, _OURS]
     foreign: list[str] = []
     for name in sorted(os.listdir(folder)):
-        if any(fnmatch(name, pattern) for pattern in patterns):
+        if _matches(name, patterns):
             continue
-        splits = [pattern.partition("/") for pattern in patterns]
-        inner_patterns = [inner for first, _, inner in splits if inner and fnmatch(name, first)]
+        inner_patterns = []
+        for pattern in patterns:
+            first, _, inner = pattern.partition("/")
+            if inner and fnmatch(name, first):
+                inner_patterns.append(inner)
         path = folder / name
         if inner_patterns and path.is_dir() and not path.is_symlink():
             foreign += [f"{name}/{inner}" for inner in foreign_names(path, inner_patterns)]
         else:
             foreign.append(name)
     return foreign
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
@@ -234,8 +258,8 @@ def _lies_in(path: str | Path, folder: str | Path) -> bool:
 
 def is_empty(folder: str | Path) -> bool:
     """Whether a folder contains only empty folders and leftovers of files that a killed process was writing."""
-    for place, folders, names in os.walk(folder):
-        names += [name for name in folders if os.path.islink(os.path.join(place, name))]
+    for path, folders, names in os.walk(folder):
+        names += [name for name in folders if os.path.islink(os.path.join(path, name))]
         if not all(fnmatch(name, _OURS) for name in names):
             return False
     return True
@@ -256,39 +280,39 @@ def locked(path: str | Path) -> Iterator[None]:
     """
     target = Path(os.path.realpath(path))
     with parents_of(target, path):
-        place = _place_of_lock(target)
-        lock = _taken(path, place)
+        lock_path = _path_of_lock(target)
+        lock = _acquired(path, lock_path)
         try:
             yield
         finally:
-            place.unlink(missing_ok=True)  # before it is free: who opens it now looks whether it still has a name
+            lock_path.unlink(missing_ok=True)  # before it is free: who opens it now looks whether it still has a name
             lock.release()
 
 
 def check_free(path: str | Path) -> None:
     """Raise :class:`UsageError` if another command writes ``path`` now."""
-    place = _place_of_lock(Path(os.path.realpath(path)))
-    if os.path.exists(place):
-        _taken(path, place).release()
+    lock_path = _path_of_lock(Path(os.path.realpath(path)))
+    if os.path.exists(lock_path):
+        _acquired(path, lock_path).release()
 
 
-def _place_of_lock(target: Path) -> Path:
+def _path_of_lock(target: Path) -> Path:
     """Next to the target, or in it if only the target can be written to, as with a mounted folder."""
     if os.path.isdir(target) and not os.access(target.parent, os.W_OK | os.X_OK):
         return target / ".folder.retrokit-lock"
     return beside(target, "retrokit-lock")
 
 
-def _taken(path: str | Path, place: Path) -> FileLock:
+def _acquired(path: str | Path, lock_path: Path) -> FileLock:
     """The lock of ``path``, which is this process's now."""
-    check_own(place)
-    lock = FileLock(place)
+    check_own(lock_path)
+    lock = FileLock(lock_path)
     with disk_errors(path):
         while not lock.is_locked:
             try:
                 lock.acquire(timeout=0)
             except Timeout:
-                if os.path.exists(place):  # else the other one has ended, and its lock is gone
+                if os.path.exists(lock_path):  # else the other one has ended, and its lock is gone
                     raise UsageError(
                         f"{path} is being written by another command; wait for it, or name another"
                     ) from None
@@ -350,8 +374,8 @@ def _check_taken(folder: str | Path, check: Callable[[], None] | None) -> None:
 def let_read(folder: Path, before: Path | None = None) -> None:
     """Let whoever may read the folder read its files too: safetensors leaves those that it writes to their owner. A
     file, or the folder, that replaces one of the folder ``before`` has the permissions of that one."""
-    if before is not None and (own := mode_of(before)) is not None:
-        folder.chmod(own)
+    if before is not None and (folder_mode := mode_of(before)) is not None:
+        folder.chmod(folder_mode)
     mode = folder.stat().st_mode & 0o666
     for file in folder.rglob("*"):
         replaced = None if before is None else mode_of(before / file.relative_to(folder))

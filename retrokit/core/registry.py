@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,18 +26,30 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_line
-from retrokit.core.settings import Values
+from retrokit.core.settings import Param as Param
+from retrokit.core.settings import Value, text_of
 
 if TYPE_CHECKING:  # its import is a fifth of the start
     from importlib.metadata import EntryPoint
-
-Value = str | int | float | bool
 
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
 
 # At its import, wherever a processor has AVX512-BF16, it warns that a hub has a kernel which is not used here.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+
+_is_estimate: ContextVar[bool] = ContextVar("is_estimate", default=False)
+
+
+@contextmanager
+def estimating() -> Iterator[None]:
+    """Within the block, or the function that it decorates, no text is sent, and no notice says so."""
+    token = _is_estimate.set(True)
+    try:
+        yield
+    finally:
+        _is_estimate.reset(token)
 
 
 @contextmanager
@@ -52,55 +65,6 @@ def importing() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-@dataclass(frozen=True)
-class Param(Values):
-    """One parameter of an entry: its type, its default (``None``: none), and the values it may take. The environment
-    variable ``env`` gives a value that a spec leaves out; one of the two is needed. ``receives_texts``: it is the
-    address of a service, whose host a notice names."""
-
-    name: str
-    type: type[str] | type[int] | type[float] | type[bool] = str
-    default: Value | None = None
-    required: bool = False
-    env: str | None = None
-    receives_texts: bool = False
-
-    def value_of(self, spec: Spec) -> Value | None:
-        """The value that ``spec`` gives, else that of the environment, else the default."""
-        value = spec.params.get(self.name)
-        if value is None and self.env is not None:
-            value = os.environ.get(self.env) or None
-        return self.default if value is None else value
-
-    def read(self, text: str, of: str) -> Value:
-        """The value that ``text`` stands for; raises :class:`UsageError` with the expected type or range."""
-        value = text if text in self.words else self._convert(text, of)
-        if problem := self.problem(value):
-            raise UsageError(f"{of}: {self.name}={text} {problem}")
-        return value
-
-    def _convert(self, text: str, of: str) -> Value:
-        if self.type is bool:
-            if text.lower() in ("true", "false"):
-                return text.lower() == "true"
-            raise UsageError(f"{of}: {self.name}={text} is neither true nor false")
-        try:
-            return self.type(text)
-        except ValueError:
-            kind = {int: "a whole number", float: "a number"}[self.type]  # str never fails
-            raise UsageError(f"{of}: {self.name}={text} is not {kind}") from None
-
-    def describe(self) -> str:
-        """``name=default`` or ``name=TYPE``, for help texts."""
-        if self.choices:
-            shown = "|".join(self.choices)
-        elif self.default is not None:
-            shown = _text(self.default)
-        else:
-            shown = {str: "TEXT", int: "N", float: "X", bool: "true|false"}[self.type]
-        return f"{self.name}={shown}"
 
 
 @dataclass(frozen=True)
@@ -233,8 +197,8 @@ class Spec:
     def __str__(self) -> str:
         items = []
         if self.positional is not None and self.positional in self.params:
-            items.append(_quoted(_text(self.params[self.positional])))
-        items += [f"{k}={_quoted(_text(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
+            items.append(_quoted(text_of(self.params[self.positional])))
+        items += [f"{k}={_quoted(text_of(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
         if self.bare:
             return ",".join(items)
         return f"{self.name}:{','.join(items)}" if items else self.name
@@ -248,10 +212,6 @@ class Spec:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and (self.name, dict(self.params)) == (other.name, dict(other.params))
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoted(text: str) -> str:
@@ -374,7 +334,7 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """The message for an unknown name: nearest names, then all."""
-        hint = did_you_mean(name, self.names(), most=3)
+        hint = did_you_mean(name, self.names(), limit=3)
         return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}{missing_extensions()}"
 
     def parse(self, text: str | Spec) -> Spec:
@@ -414,43 +374,51 @@ class Registry:
         params: dict[str, Value] = {}
         problems = []
         for index, (key, value) in enumerate(items):
-            if key is None:
-                if index or entry.positional is None:
-                    expected = ", ".join(param.describe() for param in entry.params) or "no parameters"
-                    problems.append(f"{text}: {value!r} has no name; {entry.name} takes {expected}")
-                    continue
+            if key is None and index == 0:
                 key = entry.positional
-            param = entry.param(key)
-            if param is None:
-                known = [param.name for param in entry.params]
-                hint = did_you_mean(key, known)
-                problems.append(f"{text}: {entry.name} has no parameter {key!r}{hint}; it takes {', '.join(known)}")
-                if ":" in (inner := str(params.get(entry.positional or "", ""))):
-                    problems.append(f'options of {inner} need quotes: {entry.name}:"{inner},{key}={value}"')
-            elif key in params:
-                problems.append(f"{text}: {key} is given twice")
+            try:
+                name, converted = self._parameter(entry, key, value, text, params)
+            except UsageError as error:
+                problems.append(str(error))
             else:
-                try:
-                    params[key] = param.read(value, text)
-                except UsageError as error:
-                    problems.append(str(error))
+                params[name] = converted
         if not problems:
+            missing = [param for param in entry.params if param.required and param.name not in params]
             path = f"; for the path: ./{text}" if os.path.exists(text) else ""
             problems = [
-                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}"
-                for param in entry.params
-                if param.required and param.name not in params
+                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}" for param in missing
             ]
         if problems:
             raise UsageError("; ".join(problems))
-        given = {k: v for k, v in params.items() if v != entry.param(k).default}  # type: ignore[union-attr]
-        return Spec(entry.name, given, entry.positional, self._may_be_bare(entry, given))
+        defaults = {param.name: param.default for param in entry.params}
+        changed = {name: value for name, value in params.items() if value != defaults[name]}
+        return Spec(entry.name, changed, entry.positional, self._may_be_bare(entry, changed))
+
+    def _parameter(
+        self, entry: Entry, key: str | None, value: str, text: str, earlier: Mapping[str, Value]
+    ) -> tuple[str, Value]:
+        """The name and the value of a parameter, of which ``text`` gives ``earlier`` ones."""
+        if key is None:
+            expected = ", ".join(param.describe() for param in entry.params) or "no parameters"
+            raise UsageError(f"{text}: {value!r} has no name; {entry.name} takes {expected}")
+        param = entry.param(key)
+        if param is None:
+            names = [param.name for param in entry.params]
+            problem = f"{text}: {entry.name} has no parameter {key!r}{did_you_mean(key, names)}"
+            problem += f"; it takes {', '.join(names)}"
+            inner = str(earlier.get(entry.positional or "", ""))
+            if ":" in inner:
+                problem += f'; options of {inner} need quotes: {entry.name}:"{inner},{key}={value}"'
+            raise UsageError(problem)
+        if key in earlier:
+            raise UsageError(f"{text}: {key} is given twice")
+        return key, param.value_from(value, text)
 
     def _may_be_bare(self, entry: Entry, given: Mapping[str, Value]) -> bool:
         """Whether the entry's name may be left out in print: the fallback's, before a value that reads as no name."""
         if entry.name != self.fallback or entry.positional is None or entry.positional not in given:
             return False
-        value = _text(given[entry.positional])
+        value = text_of(given[entry.positional])
         return not (
             _NEEDS_QUOTES.search(value) or ":" in value or value in self._entries or self._resembles_a_name(value)
         )
@@ -472,7 +440,7 @@ class Registry:
         for param in entry.params:
             param.check_extra(f"{param.name}=", spec.params.get(param.name))
             if param.env is not None and param.value_of(spec) is None:
-                raise UsageError(f"{spec}: {param.name}= is missing; add {param.summary}, or set {param.env}")
+                raise UsageError(f"{spec}: {param.name}= is missing; add {param.help}, or set {param.env}")
             if param.receives_texts:
                 _name_host(spec, str(param.value_of(spec)))
 
@@ -521,7 +489,8 @@ def _name_host(spec: Spec, url: str) -> None:
         from retrokit.core.notices import notice
 
         address = host if port is None else f"{host}:{port}"
-        notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts are sent to {address}", once=True)
+        verb = "would be" if _is_estimate.get() else "are"
+        notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts {verb} sent to {address}", once=True)
 
 
 class WordRegistry(Registry):

@@ -25,7 +25,7 @@ from openai import (
 )
 
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable
-from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError, shortened
 from retrokit.core.notices import notice
 
 OFFICIAL = "https://api.openai.com/v1"
@@ -129,34 +129,22 @@ class Service:
         Raises:
             PromptRefused, ServerFailed, ServiceError: what happened, in a line that names the address.
         """
-        if self._client is None or self._http is None:
-            self._http = _BoundedClient(self.where, self._timeout)
-            self._client = AsyncOpenAI(
-                base_url=self._base,
-                api_key=self._key or "none",
-                timeout=Timeout(self._timeout, connect=min(self._timeout, 15.0)),
-                default_query=self._query,
-                http_client=self._http,
-            )
-        self._http.largest = max(self._http.largest, LARGEST_ANSWER + texts * LARGEST_PER_TEXT)
+        client = self._open(LARGEST_ANSWER + texts * LARGEST_PER_TEXT)
         options: Any = {} if self._key else {"headers": {"Authorization": Omit()}}
         retries, waited = FEW, 0.0
         while True:
             options["max_retries"] = retries
             try:
-                answer = await self._client.post(f"/{self._path}", body=dict(body), cast_to=object, options=options)
+                answer = await client.post(f"/{self._path}", body=dict(body), cast_to=object, options=options)
                 self._answered = True
                 return self._checked(json.loads(answer) if isinstance(answer, str) else answer)
             except APIStatusError as error:
-                self._answered, failure, status = True, self._failure(error), error.status_code
-                passes = status in (408, 409, 429) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-                if "insufficient_quota" in (error.code, error.type):
-                    raise failure from error
-                if passes and retries == FEW and (patient or not isinstance(failure, ServerFailed)):
+                self._answered, failure = True, self._failure(error)
+                if retries == FEW and _may_pass(error) and (patient or not isinstance(failure, ServerFailed)):
                     retries = MANY
                     continue
                 wait = max(PAUSE, _seconds(error.response.headers.get("retry-after")))
-                if status != HTTPStatus.TOO_MANY_REQUESTS or waited + wait > PATIENCE:
+                if not _limits_rate(error) or waited + wait > PATIENCE:
                     raise failure from error
                 if not self._noticed:
                     self._noticed = True
@@ -167,13 +155,30 @@ class Service:
                 if self._answered and retries == FEW:
                     retries = MANY
                     continue
-                is_slow = isinstance(error, APITimeoutError)
-                what = f"no complete answer in {self._timeout:g} s" if is_slow else self._said(error.__cause__ or error)
-                raise ServiceError(f"{self.where}: {what}") from error
+                raise self._no_answer(error) from error
             except (ValueError, RecursionError) as error:
                 begins = self._said(repr(str(getattr(error, "doc", ""))[:60].strip()))
                 problem = f"the answer is not JSON and begins {begins}; check the url"
                 raise ServiceError(f"{self.where}: {problem}") from error
+
+    def _open(self, largest: int) -> AsyncOpenAI:
+        """The client, whose answers may have as many bytes."""
+        if self._client is None or self._http is None:
+            self._http = _BoundedClient(self.where, self._timeout)
+            self._client = AsyncOpenAI(
+                base_url=self._base,
+                api_key=self._key or "none",
+                timeout=Timeout(self._timeout, connect=min(self._timeout, 15.0)),
+                default_query=self._query,
+                http_client=self._http,
+            )
+        self._http.largest = max(self._http.largest, largest)
+        return self._client
+
+    def _no_answer(self, error: APIConnectionError) -> ServiceError:
+        if isinstance(error, APITimeoutError):
+            return ServiceError(f"{self.where}: no complete answer in {self._timeout:g} s")
+        return ServiceError(f"{self.where}: {self._said(error.__cause__ or error)}")
 
     async def each(
         self,
@@ -188,30 +193,32 @@ class Service:
 
         Args:
             names: fields that may hold the list of answers; a bare list is read too.
-            read: an answer and its place in the list to the item's index and the value; what it raises of LookupError,
-                TypeError, ValueError means that the answer has another shape.
+            read: an answer and its position in the list to the item's index and the value; what it raises of
+                LookupError, TypeError, ValueError means that the answer has another shape.
             expected: the shape of an answer, for messages.
 
         Raises:
             ServiceError: answers of another shape or number; and as :meth:`post`.
         """
         answer = await self.post(body, patient, texts=count)
-        fields = answer if isinstance(answer, dict) else {}
-        rows = answer if isinstance(answer, list) else next((fields[name] for name in names if name in fields), None)
+        rows = answer
+        if isinstance(answer, dict):
+            rows = next((answer[name] for name in names if name in answer), None)
         if not isinstance(rows, list):
             raise self.unexpected(answer, f"{names[0]}: list of {count} of {expected}")
         if len(rows) != count:
             raise ServiceError(f"{self.where}: {len(rows):,} answers for {count:,} texts; expected one for each")
         values: dict[int, Answer] = {}
-        for place, row in enumerate(rows):
+        for position, row in enumerate(rows):
             try:
-                index, value = read(row, place)
-                if isinstance(index, bool) or index in values or index not in range(count):
-                    wrong = f"the index {self._said(repr(index))} in answer {place}"
-                    raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
-                values[index] = value
+                index, value = read(row, position)
+                is_wrong = isinstance(index, bool) or index in values or index not in range(count)
             except (LookupError, TypeError, ValueError, OverflowError) as error:
                 raise self.unexpected(row, f"{expected} for each text") from error
+            if is_wrong:
+                wrong = f"the index {self._said(repr(index))} in answer {position}"
+                raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
+            values[index] = value
         return [values[index] for index in range(count)]
 
     def check_finite(self, values: np.ndarray, what: str, named: Callable[[int], str]) -> None:
@@ -253,8 +260,7 @@ class Service:
 
     def _said(self, words: object) -> str:
         """The words of a service or a library on one line, not too long, and without the key."""
-        line = self.redacted(" ".join(str(words).split()))
-        return line if len(line) <= 300 else line[:299] + "…"
+        return shortened(self.redacted(str(words)), 300)
 
 
 def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: float) -> Service:
@@ -285,17 +291,38 @@ def float32(numbers: Sequence[object]) -> np.ndarray:
 def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
     """The address in front of ``/path``, and its query."""
     try:
-        parts = urlsplit(url)
-        host, query = parts.hostname if parts.port is None or parts.port else None, dict(parse_qsl(parts.query))
-    except ValueError:
-        host = None
-    if host is None or parts.scheme not in ("http", "https"):
+        address = urlsplit(url)
+        is_valid = address.hostname is not None and address.port != 0 and address.scheme in ("http", "https")
+    except ValueError:  # a port that is no number
+        is_valid = False
+    if not is_valid:
         raise UsageError("the service's url is not an address; expected one like http://localhost:8000/v1")
-    if "@" in parts.netloc or any("key" in name.lower() or "token" in name.lower() for name in query):
-        raise UsageError(f"the url of {host} contains a key or password; put it into an environment variable")
-    before = parts.path.rstrip("/")
-    is_whole = before.endswith(f"/{path}")
-    return f"{parts.scheme}://{parts.netloc}{before.removesuffix(f'/{path}') if is_whole else before or '/v1'}", query
+    query = dict(parse_qsl(address.query))
+    if "@" in address.netloc or any("key" in name.lower() or "token" in name.lower() for name in query):
+        raise UsageError(
+            f"the url of {address.hostname} contains a key or password; put it into an environment variable"
+        )
+    folder = address.path.rstrip("/")
+    if folder.endswith(f"/{path}"):
+        folder = folder.removesuffix(f"/{path}")
+    elif not folder:
+        folder = "/v1"
+    return f"{address.scheme}://{address.netloc}{folder}", query
+
+
+def _may_pass(error: APIStatusError) -> bool:
+    """Whether a later call may succeed."""
+    if _has_no_quota(error):
+        return False
+    return error.status_code in (408, 409, 429) or error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _limits_rate(error: APIStatusError) -> bool:
+    return error.status_code == HTTPStatus.TOO_MANY_REQUESTS and not _has_no_quota(error)
+
+
+def _has_no_quota(error: APIStatusError) -> bool:
+    return "insufficient_quota" in (error.code, error.type)
 
 
 def _message(error: object) -> str:

@@ -2,42 +2,150 @@
 
 import inspect
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, overload
 
 from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
 
-OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
-SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
-STRICT = "Stop at data faults: absent documents, repeated lines."
-PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
 FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+METRIC_NAMES, RUNS = "metrics", "runs"
+"""Kinds of names that have no registry: metrics, and the model folders that are here."""
+
+Value = str | int | float | bool
+ValueType = type[str] | type[int] | type[float] | type[bool]
+_PLACEHOLDERS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Values:
-    """The values that a parameter may have, of a registered entry or of :class:`Settings`. A number without bounds has
-    those of :func:`~core.errors.out_of_range`. Each of ``words`` stands for itself, regardless of the type. A value
-    needs the optional package ``extra``, in which ``{}`` is the value."""
+def text_of(value: Value) -> str:
+    """How a spec spells a value."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
+
+@dataclass(frozen=True)
+class Param:
+    """The declaration of a parameter: of a registered entry, of :class:`Settings`, or of a command.
+
+    Attributes:
+        name: its name in the specs of an entry; a field of settings or a parameter of a function has its own.
+        default: its value where none is given, as it would be typed if ``read`` is given; or a type, if it has none.
+        type: that of ``default``, or given in its place.
+        help: what it is; ```name=``` is a parameter, shown as its option on the command line.
+        choices: the values that it may have, or each of several.
+        above, below, minimum, maximum: bounds of its numbers. A whole number is at least 1 unless one of these says
+            otherwise; any number has the bounds of :func:`~core.errors.out_of_range`.
+        pattern: regular expression that its texts match; ``form`` describes such a text, else the help.
+        words: values that stand for themselves, regardless of the type.
+        extra: optional package that a value needs; ``{}`` in it is the value.
+        env: environment variable that gives a value which a spec leaves out; one of the two is needed.
+        receives_texts: it is the address of a service, whose host a notice names.
+        names: kinds of names that it takes, such as ``encoders,searchers``: of ``retrokit names``, ``metrics`` or
+            ``runs``. The command line completes them.
+        reads: for a path that is read and must exist: ``FILE``, ``FOLDER`` or ``EITHER``.
+        writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
+            the setting whose file it may update.
+        read: its value from what is typed; raises :class:`UsageError`, or :class:`ValueError` with what is expected.
+        canonical: the usual form of its value, however it is given; not called for ``None``.
+        needs: settings of which one must be given with it, each as ``name`` or, if only this value counts,
+            ``name=value``.
+        excludes: settings that must not be given with it, in the same form.
+        missing: what to say if a sequence is empty.
+        result: whether it decides what comes out.
+        is_option: whether commands have it.
+        panel: heading of the help page that it is listed under.
+        flags: names of its option, where they are not the field's.
+        argument: it is an argument of the command, and no option.
+        metavar: how the help calls its value.
+    """
+
+    name: str = ""
+    default: Any = None
+    _: KW_ONLY
+    type: ValueType = str
+    required: bool = False
+    help: str = ""
     choices: tuple[str, ...] = ()
     above: float | None = None
+    below: float | None = None
     minimum: float | None = None
     maximum: float | None = None
     pattern: str | None = None
-    summary: str = ""
+    form: str = ""
     words: tuple[str, ...] = ()
     extra: str | None = None
+    env: str | None = None
+    receives_texts: bool = False
+    names: str = ""
+    reads: str | None = None
+    writes: str | None = None
+    read: Callable[[str], Any] | None = None
+    canonical: Callable[[Any], Any] | None = None
+    needs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    missing: str = ""
+    result: bool = True
+    is_option: bool = True
+    panel: str | None = None
+    flags: tuple[str, ...] = ()
+    argument: bool = False
+    metavar: str | None = None
 
-    def check_extra(self, what: str, given: Any) -> None:
+    def __post_init__(self) -> None:
+        if isinstance(self.default, type):
+            object.__setattr__(self, "type", self.default)
+            object.__setattr__(self, "default", None)
+        elif type(self.default) in _PLACEHOLDERS:
+            object.__setattr__(self, "type", type(self.default))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of names that it takes."""
+        return listed(self.names) if self.names else ()
+
+    def value_of(self, spec: Any) -> Value | None:
+        """The value that ``spec`` gives, else that of the environment, else the default."""
+        value: Value | None = spec.params.get(self.name)
+        if value is None and self.env is not None:
+            value = os.environ.get(self.env) or None
+        return self.default if value is None else value
+
+    def value_from(self, text: str, spec: str) -> Value:
+        """The value that ``text`` in ``spec`` stands for; raises :class:`UsageError` with the expected type or
+        range."""
+        value = text if text in self.words else self._convert(text, spec)
+        if problem := self.problem(value):
+            raise UsageError(f"{spec}: {self.name}={text} {problem}")
+        return value
+
+    def _convert(self, text: str, spec: str) -> Value:
+        if self.type is bool:
+            if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            raise UsageError(f"{spec}: {self.name}={text} is neither true nor false")
+        try:
+            return self.type(text)
+        except ValueError:
+            kind = {int: "a whole number", float: "a number"}[self.type]  # str never fails
+            raise UsageError(f"{spec}: {self.name}={text} is not {kind}") from None
+
+    def describe(self) -> str:
+        """``name=default`` or ``name=TYPE``, for help texts."""
+        if self.choices:
+            return f"{self.name}={'|'.join(self.choices)}"
+        if self.default is not None:
+            return f"{self.name}={text_of(self.default)}"
+        return f"{self.name}={_PLACEHOLDERS[self.type]}"
+
+    def check_extra(self, subject: str, value: Any) -> None:
         """Raise :class:`MissingExtra` if a value, or one of several, needs a package that is not installed."""
-        for value in given if isinstance(given, (list, tuple)) else [given]:
-            if self.extra is not None and value is not None:
-                check_extra(f"{what}{value}", self.extra.format(value))
+        if self.extra is None:
+            return
+        for item in _items(value):
+            if item is not None:
+                check_extra(f"{subject}{item}", self.extra.format(item))
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with a value of the right type, to stand behind its name; ``None`` if nothing is."""
@@ -45,98 +153,73 @@ class Values:
             return None
         if self.choices and value not in self.choices:
             return f"is none of {', '.join(self.choices)}"
-        if self.pattern and not re.fullmatch(self.pattern, str(value)):
-            return f"is not {self.summary}"
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
+        if isinstance(value, str):
+            return self._text_problem(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return self._number_problem(value) if is_number else None
+
+    def _text_problem(self, text: str) -> str | None:
+        if self.pattern and not re.fullmatch(self.pattern, text):
+            return f"is not {self.form or self.help}"
+        if self.writes and not text:
+            return "is empty; expected a path to write"
+        return None
+
+    def _number_problem(self, value: float) -> str | None:
         if self.above is not None and value <= self.above:
             return f"must be above {self.above}"
         if self.above == 0 and value < SMALLEST:
             return f"must be at least {SMALLEST:g}"
-        expected = out_of_range(value, self.minimum, self.maximum)
+        if self.below is not None and value >= self.below:
+            return f"must be below {self.below}"
+        minimum = self.minimum
+        if isinstance(value, int) and minimum is self.above is None:
+            minimum = 1
+        expected = out_of_range(value, minimum, self.maximum)
         return expected and f"is out of range ({expected})"
 
-
-METRIC_NAMES, RUNS = "metrics", "runs"
-"""Kinds of names that have no registry: metrics, and the model folders that are here."""
-
-
-@dataclass(frozen=True)
-class Content:
-    """What the value of a setting stands for, or each of several.
-
-    Attributes:
-        names: kinds of registered names (``retrokit names``), :data:`METRIC_NAMES` or :data:`RUNS`.
-        reads: ``FILE``, ``FOLDER`` or ``EITHER``: the path of what is read, which must exist.
-        writes: the same of what is written; see :func:`setting`.
-    """
-
-    names: tuple[str, ...] = ()
-    reads: str | None = None
-    writes: str | None = None
+    def problems(self, name: str, value: Any) -> Iterator[str]:
+        """What is wrong with the value of the parameter ``name``, or with each of several; a line each."""
+        if self.missing and not value:
+            yield self.missing
+        for item in _items(value):
+            if problem := self.problem(item):
+                yield f"{f'`{name}=` {item}'.rstrip()} {problem}"
 
 
-def setting(
-    default: Any = MISSING,
-    help: str = "",
-    panel: str | None = None,
-    *,
-    flags: tuple[str, ...] = (),
-    argument: bool = False,
-    metavar: str | None = None,
-    above: float | None = None,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    read: Callable[[str], Any] | None = None,
-    canonical: Callable[[Any], Any] | None = None,
-    choices: Iterable[str] = (),
-    result: bool = True,
-    names: str = "",
-    reads: str | None = None,
-    writes: str | None = None,
-    extra: str | None = None,
-) -> Any:
-    """A field of :class:`Settings`.
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
 
-    Args:
-        help: what it is; ```name=``` is a parameter, shown as its option on the command line.
-        panel: heading of the help page that it is listed under.
-        flags: names of its option, where they are not the field's.
-        argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
-        above, minimum, maximum: bounds of its numbers.
-        read: its value from what is typed; the default is then given as it would be typed.
-        canonical: the usual form of its value, however it is given; not called for ``None``.
-        choices: the values that it may have, of a text or of each of several.
-        result: whether it decides what comes out.
-        names: kinds of names that it takes, such as ``encoders,searchers``: of ``retrokit names``, ``metrics`` or
-            ``runs``. The command line completes them.
-        reads: for a path that is read: ``FILE``, ``FOLDER`` or ``EITHER``.
-        writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
-            the setting whose file it may update.
-        extra: optional package that a value needs; ``{}`` in it is the value.
-    """
-    values = Values(choices=tuple(choices), above=above, minimum=minimum, maximum=maximum, extra=extra)
-    about: dict[str, Any] = {
-        "help": help,
-        "panel": panel,
-        "flags": flags,
-        "argument": argument,
-        "metavar": metavar,
-        "read": read,
-        "canonical": canonical,
-    }
-    about |= {
-        "content": Content(listed(names) if names else (), reads, writes),
-        "values": values,
-        "result": result,
-        "typed": default,
-    }
-    return field(default=read(default) if read is not None and isinstance(default, str) else default, metadata=about)
+
+def setting(default: Any = MISSING, help: str = "", panel: str | None = None, **about: Any) -> Any:
+    """A field of :class:`Settings`, or a parameter of a command; ``about`` are further attributes of its
+    :class:`Param`."""
+    return _field(Param(default=default, required=default is MISSING, help=help, panel=panel, **about))
+
+
+def common(name: str, **changes: Any) -> Any:
+    """A field, or a parameter of a command, that is declared in :data:`COMMON`, with changes."""
+    if "default" in changes:
+        changes["required"] = changes["default"] is MISSING
+    return _field(replace(COMMON[name], **changes))
+
+
+def _field(param: Param) -> Any:
+    default = param.default
+    if param.read is not None and isinstance(default, str):
+        default = param.read(default)
+    return field(default=default, metadata={"param": param})
+
+
+def param_of(field: Any) -> Param:
+    """The declaration of a field that :func:`setting` or :func:`common` created."""
+    param: Param = field.metadata["param"]
+    return param
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a piece of work. :func:`setting` creates its fields."""
+    """The settings of a piece of work. :func:`setting` and :func:`common` create its fields."""
 
     panels: ClassVar[tuple[str | None, ...]] = ()
     """Headings of the help page, in order; ``None``: what has none."""
@@ -151,7 +234,7 @@ class Settings:
         declared = [vars(kind).get("__annotations__", {}) for kind in cls.__mro__]
 
         def order(setting: Field[Any]) -> tuple[int, int]:
-            panel = panels.get(setting.metadata["panel"], len(panels))
+            panel = panels.get(param_of(setting).panel, len(panels))
             if not setting.kw_only:
                 return panel, -1
             return panel, next(depth for depth, names in enumerate(declared) if setting.name in names)
@@ -162,29 +245,52 @@ class Settings:
         """Bring values into their usual form. Raise :class:`UsageError` for all that is wrong, or
         :class:`MissingExtra`, before anything is done."""
         for setting in fields(self):
-            canonical, value = setting.metadata["canonical"], getattr(self, setting.name)
+            canonical, value = param_of(setting).canonical, getattr(self, setting.name)
             if canonical is not None and value is not None:
                 object.__setattr__(self, setting.name, canonical(value))
         if problems := list(self.problems()):
             raise UsageError("\n".join(problems))
         for setting in fields(self):
-            setting.metadata["values"].check_extra(f"`{setting.name}=` ", getattr(self, setting.name))
+            param_of(setting).check_extra(f"`{setting.name}=` ", getattr(self, setting.name))
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the settings, each as a line; here, with their numbers."""
-        return self.number_problems()
-
-    def number_problems(self) -> Iterator[str]:
-        """What is wrong with numbers and choices, each as a line."""
+        """What is wrong with the settings, each as a line; here, with single values, and with settings that do not fit
+        together."""
         for setting in fields(self):
-            given, allowed = getattr(self, setting.name), setting.metadata["values"]
-            for value in given if isinstance(given, (list, tuple)) else [given]:
-                if problem := allowed.problem(value):
-                    yield f"`{setting.name}=` {value} {problem}"
+            yield from param_of(setting).problems(setting.name, getattr(self, setting.name))
+        for setting in fields(self):
+            if self.has(setting.name):
+                yield from self._combination_problems(setting.name, param_of(setting))
+
+    def _combination_problems(self, name: str, param: Param) -> Iterator[str]:
+        """Conditions about settings that a class lacks do not count."""
+        declared = {setting.name for setting in fields(self)}
+        needs = [other for other in param.needs if other.partition("=")[0] in declared]
+        if needs and not any(map(self.has, needs)):
+            yield f"`{name}=` needs {_either([_condition(other) for other in needs])}"
+        for other in param.excludes:
+            if other.partition("=")[0] in declared and self.has(other):
+                yield f"`{name}=` and {_condition(other)} exclude each other"
+
+    def has(self, condition: str) -> bool:
+        """Whether a setting ``name`` is given, and not its default; or, for ``name=value``, has or contains the
+        value."""
+        name, _, value = condition.partition("=")
+        if value:
+            return value in self.values_of(name)
+        default = next(field.default for field in fields(self) if field.name == name)
+        given = getattr(self, name)
+        if given is None or given is False or given == default:
+            return False
+        return not isinstance(given, (list, tuple)) or bool(given)
+
+    def values_of(self, name: str) -> Sequence[Any]:
+        """The value of a setting, or the values, as conditions name them."""
+        return _items(getattr(self, name))
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the result: a resumed run must have the same."""
-        decisive = {setting.name for setting in fields(self) if setting.metadata["result"]}
+        decisive = {setting.name for setting in fields(self) if param_of(setting).result}
         return {key: value for key, value in self.to_json().items() if key in decisive}
 
     def to_json(self) -> dict[str, Any]:
@@ -199,11 +305,34 @@ class Settings:
             value = getattr(self, setting.name)
             if setting.name in leave_out or value is None or value == setting.default:
                 continue
-            name = max(
-                (*setting.metadata["flags"], setting.name.replace("_", "-")), key=lambda flag: flag.startswith("--")
-            )
+            flags = (*param_of(setting).flags, setting.name.replace("_", "-"))
+            name = max(flags, key=lambda flag: flag.startswith("--"))
             lines.append(f"{name.lstrip('-')} = {_toml(value)}\n")
         return "".join(lines)
+
+
+def params_of(settings: type[Settings]) -> tuple[Param, ...]:
+    """The fields of settings as parameters of a registered entry."""
+    return tuple(replace(param_of(setting), name=setting.name) for setting in fields(settings))
+
+
+def _either(texts: Sequence[str]) -> str:
+    """Texts of which one is meant.
+
+    >>> _either(["a", "b", "c"])
+    'a, b or c'
+    """
+    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _condition(condition: str) -> str:
+    """How a message names a condition.
+
+    >>> _condition("loss=kl")
+    '`loss=` kl'
+    """
+    name, _, value = condition.partition("=")
+    return f"`{name}=` {value}".strip()
 
 
 def _toml(value: Any) -> str:
@@ -261,28 +390,86 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
-    """What reads the numbers of the setting ``name`` from a text, with commas between; ``count`` of them, where given.
-    Raises :class:`UsageError` if (when it reads) a part is no number, or out of range, or there are not ``count`` of
-    them."""
-    return partial(_numbers, name, kind, count)
+def numbers(kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
+    """What reads numbers from a text, with commas between; ``count`` of them, where given. It raises
+    :class:`ValueError`, which names what is expected."""
+    what = "whole numbers" if kind is int else "numbers"
+    expected = f"{what} with commas between" if count is None else f"{count} {what}"
+
+    def read(text: str) -> tuple[Any, ...]:
+        try:
+            values = tuple(kind(number) for number in text.split(","))
+        except ValueError:
+            raise ValueError(expected) from None
+        if count not in (None, len(values)):
+            raise ValueError(expected)
+        return values
+
+    return read
 
 
-def _numbers(name: str, kind: type, count: int | None, text: str, otherwise: str = "") -> tuple[Any, ...]:
+def number_or(word: str) -> Callable[[str], Any]:
+    """What reads a number from a text that may be ``word`` instead, which stands for itself; as :func:`numbers`."""
+
+    def read(text: str) -> Any:
+        if text == word:
+            return text
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"a number or {word}") from None
+
+    return read
+
+
+def usable_device(device: str) -> str:
+    """The device; raises :class:`UsageError` if torch does not have it."""
+    import torch
+
     try:
-        numbers = tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    if not numbers or (count is not None and len(numbers) != count):
-        what = "whole numbers" if kind is int else "numbers"
-        expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
-        raise UsageError(f"`{name}=` {text}: expected {expected}{otherwise}")
-    for number in numbers:
-        if allowed := out_of_range(number):
-            raise UsageError(f"`{name}=` {text} is out of range ({allowed})")
-    return numbers
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UsageError(f"`device=` {device}: {reason}") from error
+    return device
 
 
-def number_or(word: str, name: str) -> Callable[[str], Any]:
-    """What reads a number of the setting ``name`` from a text that may be ``word`` instead, which stands for itself."""
-    return lambda text: text if text == word else _numbers(name, float, 1, text, f" or {word}")[0]
+COMMON = {
+    param.name: param
+    for param in (
+        Param("output", MISSING, required=True, help="Folder to write.", flags=("--output", "-o")),
+        Param("seed", 0, help="Random seed.", minimum=0),
+        Param("device", canonical=usable_device, help="cpu, cuda, cuda:1, mps. Default: auto-detected.", result=False),
+        Param(
+            "precision",
+            "auto",
+            choices=PRECISIONS,
+            help="Precision of the encoding; auto: bf16 where that is faster here.",
+        ),
+        Param("as_json", False, help="Print one JSON object instead of tables.", flags=("--json",)),
+        Param("dry_run", False, help="Estimate calls and tokens, and exit."),
+        Param("price_per_hour", float, minimum=0, help="Price of a machine hour, to show costs; any currency."),
+        Param("overwrite", False, help="Replace the output.", result=False),
+        Param("strict", False, help="Stop at data faults: absent documents, repeated lines.", result=False),
+        Param(
+            "show_inputs",
+            0,
+            help="Show the first N queries and documents as the model reads them.",
+            minimum=0,
+            result=False,
+        ),
+        Param("field", "text", help="Field that contains the text."),
+        Param("prompts", help="ours, few-shot (base models), or a folder. Default: by model."),
+        Param("concurrency", 16, help="Concurrent calls.", minimum=1, maximum=1024),
+        Param("max_tokens", int, help="Budget of prompt and answer tokens. Default: none.", maximum=2**53),
+        Param("metrics", (), help="Metrics to show. Default: the task's usual ones.", names="metrics", read=listed),
+        Param("on", MISSING, required=True, help="Task, e.g. beir:data/scifact. Repeatable.", names="tasks"),
+        Param("sim", help="Similarity. Default: the encoder's own.", names="similarities"),
+        Param("dims", int, minimum=1, help="Use the first N dimensions of the encoder."),
+        Param(
+            "index",
+            extra="faiss",
+            help="Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64. Default: exact search.",
+        ),
+    )
+}

@@ -1,6 +1,7 @@
 """The table of a result as data, for any output format. :mod:`retrokit.report.sheets` has the formats."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -53,8 +54,8 @@ class Column:
     Attributes:
         heading: above the column.
         form: a format such as ``.4f``, or a function of the record that returns the cell.
-        attribute: of the field's value, if that is a record itself; the cell is empty if there is no such record.
-        absent: the cell of an undefined value.
+        attribute: of the field's value, if that is a record itself.
+        absent: the cell of a field that is ``None``.
     """
 
     heading: str
@@ -67,16 +68,19 @@ class Column:
         if callable(self.form):
             return self.form(record)
         value = getattr(record, field)
+        if value is None:
+            return self.absent
         if self.attribute:
-            if value is None:
-                return ""
             value = getattr(value, self.attribute)
-        return value if isinstance(value, str) else digits(value, self.form, self.absent)
+        return value if isinstance(value, str) else digits(value, self.form)
 
 
-def record_sheet(title: str, records: Sequence[Any], notes: Sequence[str] = ()) -> Sheet:
-    """The records as a table, by the :class:`Column` declarations of their class. Fields without one are not shown,
-    nor are columns that are empty in every row. The first columns contain words as long as their fields are texts.
+def record_sheet(
+    title: str, records: Sequence[Any], notes: Sequence[str] = (), order: Sequence[str] | None = None
+) -> Sheet:
+    """The records as a table, by the :class:`Column` declarations of their class, or in another ``order`` of its
+    fields. Fields without one are not shown, nor are columns that are empty in every row. The first columns contain
+    words as long as their fields are texts.
 
     >>> from typing import Annotated
     >>> @dataclass(frozen=True)
@@ -91,7 +95,10 @@ def record_sheet(title: str, records: Sequence[Any], notes: Sequence[str] = ()) 
     headings: list[str] = []
     columns: list[list[str]] = []
     words = 0
-    for field, column in columns_of(type(records[0])):
+    declared = columns_of(type(records[0]))
+    if order is not None:
+        declared.sort(key=lambda pair: order.index(pair[0]))
+    for field, column in declared:
         cells = [column.cell(record, field) for record in records]
         if not any(cells):
             continue
@@ -105,7 +112,8 @@ def record_sheet(title: str, records: Sequence[Any], notes: Sequence[str] = ()) 
 def columns_of(record: type) -> list[tuple[str, Column]]:
     """The declared columns of a class of records, each with the name of its field."""
     columns = []
-    for field, hint in get_type_hints(record, include_extras=True).items():
+    names = vars(sys.modules[record.__module__])  # which a postponed lambda finds later only if they are given here
+    for field, hint in get_type_hints(record, names, include_extras=True).items():
         columns += [(field, declared) for declared in get_args(hint) if isinstance(declared, Column)]
     return columns
 

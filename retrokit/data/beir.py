@@ -23,6 +23,7 @@ from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.data.corpus import Document, query_rows, read_corpus, read_queries
 from retrokit.data.jsonl import Faults, fields_of, write_jsonl
+from retrokit.data.packed_records import TextsById
 from retrokit.data.trec import fits_a_column, read_judgements
 
 PUBLISHED = (
@@ -43,7 +44,7 @@ _LAYOUT = "a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)"
 class RetrievalData:
     """A corpus, and the queries of one split with their judgements, in file order.
 
-    A document's text is its title and text joined as BEIR does. ``queries`` are those that ``qrels`` (query id →
+    A document's text is its title and text joined as BEIR does. ``queries_by_id`` are those that ``qrels`` (query id →
     document id → grade) judges; a grade below ``level`` means not relevant. ``counts`` has documents,
     documents_without_text, queries, queries_without_judgements (left out), judgements, queries_without_relevant; and of
     absent documents judgements_of_absent_documents and highest_recall, the mean share of a query's relevant documents
@@ -52,20 +53,43 @@ class RetrievalData:
 
     name: str
     split: str
-    document_ids: list[str]
-    documents: list[str]
-    query_ids: list[str]
-    queries: list[str]
+    documents_by_id: TextsById
+    queries_by_id: TextsById
     qrels: dict[str, dict[str, int]]
     counts: dict[str, int | float]
     level: int = 1
 
+    @property
+    def document_ids(self) -> Sequence[str]:
+        """Of each document."""
+        return self.documents_by_id.ids
+
+    @property
+    def documents(self) -> Sequence[str]:
+        """The text of each document."""
+        return self.documents_by_id.texts
+
+    @property
+    def query_ids(self) -> Sequence[str]:
+        """Of each query."""
+        return self.queries_by_id.ids
+
+    @property
+    def queries(self) -> Sequence[str]:
+        """The text of each query."""
+        return self.queries_by_id.texts
+
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Ids of each query and each of its relevant documents that is among the documents."""
-        there = set(self.document_ids)
         for query in self.query_ids:
-            relevant = _relevant(self.qrels.get(query, {}), self.level)
-            yield from ((query, document) for document in relevant if document in there)
+            for document in _relevant(self.qrels.get(query, {}), self.level):
+                if document in self.documents_by_id:
+                    yield query, document
+
+    def pairs_of_texts(self) -> Iterator[tuple[str, str]]:
+        """The texts of each query and each of its relevant documents that is among the documents."""
+        for query, document in self.pairs():
+            yield self.queries_by_id[query], self.documents_by_id[document]
 
 
 def _relevant(grades: Mapping[str, int], level: int) -> list[str]:
@@ -76,7 +100,7 @@ def read_beir(
     folder: str | Path,
     split: str = "test",
     images: bool = False,
-    documents: Mapping[str, str] | None = None,
+    documents: TextsById | None = None,
     level: int = 1,
     titles: bool = True,
 ) -> RetrievalData:
@@ -93,8 +117,10 @@ def read_beir(
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
     if documents is None:
-        read = (one if titles else one._replace(title="") for one in read_corpus(corpus_path, images=images))
-        documents = {document.id: document.full_text for document in read}
+        corpus = read_corpus(corpus_path, images=images)
+        if not titles:
+            corpus = (document._replace(title="") for document in corpus)
+        documents = TextsById((document.id, document.full_text) for document in corpus)
     queries = dict(read_queries(queries_path, images))
     qrels: dict[str, dict[str, int]] = {}
     faults, absent_queries = Faults(qrels_path), set()
@@ -118,16 +144,16 @@ def read_beir(
 def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData | None:
     """The split ``dev``, or else ``train``, over the documents of ``data``, without the queries of ``data`` by id or
     text; ``None`` if none is left. Raises as :func:`read_beir`."""
-    documents, texts = dict(zip(data.document_ids, data.documents, strict=True)), set(data.queries)
+    texts = set(data.queries)
     for split in ("dev", "train"):
         if split == data.split or _file(located(folder), _JUDGEMENTS, split) is None:
             continue
-        split_data = read_beir(folder, split, True, documents, data.level)
+        split_data = read_beir(folder, split, True, data.documents_by_id, data.level)
         pairs = zip(split_data.query_ids, split_data.queries, strict=True)
         queries = {id: text for id, text in pairs if id not in data.qrels and text not in texts}
         qrels = {id: split_data.qrels[id] for id in queries}
         if qrels:
-            return retrieval_data(split_data.name, split, documents, queries, qrels, level=data.level)
+            return retrieval_data(split_data.name, split, data.documents_by_id, queries, qrels, level=data.level)
     return None
 
 
@@ -141,26 +167,39 @@ def retrieval_data(
     level: int = 1,
 ) -> RetrievalData:
     """The data with their counts, and the ``queries`` that ``qrels`` judges, or all if it judges none."""
-    evaluated = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
-    relevant = [relevant_ids for grades in qrels.values() if (relevant_ids := _relevant(grades, level))]
+    documents_by_id = documents if isinstance(documents, TextsById) else TextsById(documents.items())
+    evaluated = TextsById((id, text) for id, text in queries.items() if id in qrels or not qrels)
+    relevant_by_query = {query: _relevant(grades, level) for query, grades in qrels.items()}
     counts: dict[str, int | float] = {
         "documents": len(documents),
-        "documents_without_text": sum(not text.strip() for text in documents.values()),
+        "documents_without_text": sum(not text.strip() for text in documents_by_id.texts),
         "queries": len(evaluated),
         "queries_without_judgements": len(queries) - len(evaluated),
         "judgements": sum(map(len, qrels.values())),
-        "queries_without_relevant": len(qrels) - len(relevant),
+        "queries_without_relevant": sum(not relevant for relevant in relevant_by_query.values()),
     }
-    if absent := sum(document not in documents for grades in qrels.values() for document in grades):
-        reachable = [
-            sum(document in documents for document in relevant_ids) / len(relevant_ids) for relevant_ids in relevant
-        ]
-        counts |= {"judgements_of_absent_documents": absent, "highest_recall": mean(reachable) if reachable else 1.0}
+    absent = sum(document not in documents for grades in qrels.values() for document in grades)
+    if absent:
+        counts["judgements_of_absent_documents"] = absent
+        counts["highest_recall"] = _highest_recall(relevant_by_query.values(), documents)
     return RetrievalData(
-        *(name, split, list(documents), list(documents.values()), list(evaluated), list(evaluated.values()), qrels),
+        name=name,
+        split=split,
+        documents_by_id=documents_by_id,
+        queries_by_id=evaluated,
+        qrels=qrels,
         counts={**counts, **(more_counts or {})},
         level=level,
     )
+
+
+def _highest_recall(relevant: Iterable[Sequence[str]], documents: Mapping[str, str]) -> float:
+    """The mean share of a query's ``relevant`` documents that are there; 1 without any."""
+    shares = []
+    for ids in relevant:
+        if ids:
+            shares.append(sum(id in documents for id in ids) / len(ids))
+    return mean(shares) if shares else 1.0
 
 
 def read_answers(folder: str | Path) -> dict[str, list[str]]:
@@ -170,9 +209,12 @@ def read_answers(folder: str | Path) -> dict[str, list[str]]:
     for row in query_rows(queries_file(folder)):
         metadata = row.get("metadata")
         fields = {**(metadata if isinstance(metadata, dict) else {}), **row}
-        given = fields.get("answers", fields.get("answer"))
-        answers = [given] if isinstance(given, str) else [] if given is None else given
-        if not isinstance(answers, list) or not all(isinstance(part, str) for part in answers):
+        answers = fields.get("answers", fields.get("answer"))
+        if answers is None:
+            continue
+        if isinstance(answers, str):
+            answers = [answers]
+        if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
             raise row.wrong("the answers should be a string or a list of strings")
         if answers:
             answers_by_query[row.id] = answers
@@ -292,7 +334,8 @@ def sets_in(folder: str | Path) -> list[Path]:
 def read_unjudged(folder: str | Path) -> RetrievalData:
     """Read the corpus and all queries, images too, without judgements. Raises :class:`DataError`."""
     queries = queries_file(folder)
-    documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder), images=True)}
+    corpus = read_corpus(corpus_file(folder), images=True)
+    documents = TextsById((document.id, document.full_text) for document in corpus)
     name = Path(folder).resolve().name
     return retrieval_data(name, "without judgements", documents, dict(read_queries(queries, images=True)), {})
 
@@ -328,14 +371,19 @@ def _files_by_split(folder: Path, kind: _FileKind, is_subfolder: bool) -> dict[s
         if shard is None and is_subfolder and kind is _CORPUS:
             shard = _NUMBERED.fullmatch(stem)
         if shard is not None:
-            number = f"*{shard['total']}*" if shard["total"] else "*"
-            pattern = path.with_name(f"{shard['base']}{number}{name.removeprefix(stem)}")
-            path = pattern if len(shards(pattern)) > 1 else path
+            path = _all_shards(path, shard, name.removeprefix(stem))
             stem = shard["base"].removesuffix("-")
         split = _split_in(stem, kind, is_subfolder)
         if split is not None:
             files.setdefault(split, path)
     return files
+
+
+def _all_shards(path: Path, shard: re.Match[str], ending: str) -> Path:
+    """A pattern of the shards of which ``path`` is one, or ``path`` if it is the only one."""
+    number = f"*{shard['total']}*" if shard["total"] else "*"
+    pattern = path.with_name(f"{shard['base']}{number}{ending}")
+    return pattern if len(shards(pattern)) > 1 else path
 
 
 def _split_in(stem: str, kind: _FileKind, is_subfolder: bool) -> str | None:
@@ -381,8 +429,7 @@ def _present(folder: str | Path, kind: _FileKind, split: str) -> Path:
     """As :func:`_file`; raises :class:`DataError` if there is none."""
     file = _file(folder, kind, split)
     if file is None:
-        present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
-        raise DataError(folder, f"contains no {kind.names[0]}.jsonl; it contains {present}")
+        raise DataError(folder, f"contains no {kind.names[0]}.jsonl; it contains {_content_of(folder)}")
     return file
 
 
@@ -423,36 +470,52 @@ def splits_of(folder: str | Path) -> list[str]:
 def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
     """Where the corpus, the queries and the judgements of one split are."""
     folder = Path(folder)
-    if not os.path.isdir(folder):
-        problem = "is a file" if os.path.exists(folder) else "does not exist"
-        hint = did_you_mean(str(folder), PUBLISHED)
-        raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
-    there = {
-        "corpus.jsonl": is_beir(folder),
-        "queries.jsonl": any(_locations(folder, _QUERIES)),
-        "qrels/": has_judgements(folder),
-    }
-    if not all(there.values()):
-        if sets := sets_in(folder):
-            names = fields_of(path.name for path in sets)
-            raise DataError(folder, f"contains several BEIR folders: {names}; name one of them: beir:{sets[0]}")
-        missing = ", ".join(name for name, part in there.items() if not part)
-        present = fields_of(sorted(path.name for path in folder.glob("*")))
-        raise DataError(folder, f"is no BEIR folder: {missing} missing; it contains {present}")
-    splits = splits_of(folder)
-    judged = _file(folder, _JUDGEMENTS, split)
-    if judged is None and split == _DEFAULT_SPLIT and splits == [_ONLY_SPLIT]:
-        only = _file(folder, _JUDGEMENTS, _ONLY_SPLIT)
-        if only is not None and only.suffix == ".parquet":
-            judged = only
-            notice(f"{folder}: the only split, {_ONLY_SPLIT}, is taken for {split}", once=True)
-    if judged is None:
-        raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
+    _check_folder(folder)
+    judgements = _judgements(folder, split)
     corpus, queries = _file(folder, _CORPUS, split), _file(folder, _QUERIES, split)
     if corpus is None or queries is None:
         missing = "corpus" if corpus is None else "queries"
         raise DataError(folder, f"contains judgements of the split {split!r}, but no {missing} for it")
-    return corpus, queries, judged
+    return corpus, queries, judgements
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise :class:`DataError` for what is no BEIR folder."""
+    if not os.path.isdir(folder):
+        problem = "is a file" if os.path.exists(folder) else "does not exist"
+        hint = did_you_mean(str(folder), PUBLISHED)
+        raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
+    missing = []
+    if not is_beir(folder):
+        missing.append("corpus.jsonl")
+    if not any(_locations(folder, _QUERIES)):
+        missing.append("queries.jsonl")
+    if not has_judgements(folder):
+        missing.append("qrels/")
+    if not missing:
+        return
+    sets = sets_in(folder)
+    if sets:
+        names = fields_of(path.name for path in sets)
+        raise DataError(folder, f"contains several BEIR folders: {names}; name one of them: beir:{sets[0]}")
+    raise DataError(folder, f"is no BEIR folder: {', '.join(missing)} missing; it contains {_content_of(folder)}")
+
+
+def _judgements(folder: Path, split: str) -> Path:
+    """The judgements of a split; the only one that the hub has, ``train``, is taken for ``test``."""
+    judgements = _file(folder, _JUDGEMENTS, split)
+    if judgements is not None:
+        return judgements
+    splits = splits_of(folder)
+    only = _file(folder, _JUDGEMENTS, _ONLY_SPLIT)
+    if split == _DEFAULT_SPLIT and splits == [_ONLY_SPLIT] and only is not None and only.suffix == ".parquet":
+        notice(f"{folder}: the only split, {_ONLY_SPLIT}, is taken for {split}", once=True)
+        return only
+    raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
+
+
+def _content_of(folder: str | Path) -> str:
+    return fields_of(sorted(path.name for path in Path(folder).glob("*")))
 
 
 def write_beir(

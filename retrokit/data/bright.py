@@ -6,7 +6,7 @@ Su et al., "BRIGHT: A Realistic and Challenging Benchmark for Reasoning-Intensiv
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -76,30 +76,32 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
     judged = [example for example in examples if example.gold]
     if not judged:
         raise DataError(files["examples"][0], f"no example has a gold id in {key!r}")
-    qrels = {example.id: example.gold for example in judged}
-    relevant = [{gold for gold, grade in example.gold.items() if grade > 0} for example in judged]
-    lost = [gold & example.excluded for gold, example in zip(relevant, judged, strict=True)]
-    counts = {
-        "repeated_documents": repeated,
-        "exclusions": sum(len(example.excluded) for example in judged),
-        "gold_not_in_documents": sum(gold not in documents for example in judged for gold in example.gold),
-        "gold_excluded": sum(map(len, lost)),
-        "queries_with_all_gold_excluded": sum(
-            bool(gold) and gold == gone for gold, gone in zip(relevant, lost, strict=True)
-        ),
-    }
+    counts = {"repeated_documents": repeated, **_counts(judged, documents)}
     faults = Faults(folder)
-    for kind, problem in (
-        ("gold_not_in_documents", "gold ids are not documents"),
-        ("repeated_documents", "ids repeat"),
-    ):
-        if counts[kind]:
-            faults.add(kind, f"{counts[kind]:,} {problem}")
+    if counts["gold_not_in_documents"]:
+        faults.add("gold_not_in_documents", f"{counts['gold_not_in_documents']:,} gold ids are not documents")
+    if repeated:
+        faults.add("repeated_documents", f"{repeated:,} ids repeat")
     queries = {example.id: example.query for example in examples}
+    qrels = {example.id: example.gold for example in judged}
     return BrightData(
         retrieval_data(domain, "long" if long else "short", documents, queries, qrels, counts),
         excluded={example.id: example.excluded for example in judged},
     )
+
+
+def _counts(judged: Iterable[_Example], documents: Mapping[str, str]) -> Mapping[str, int]:
+    """The counts of the examples that :class:`BrightData` adds to BEIR's."""
+    counts = dict.fromkeys(
+        ("exclusions", "gold_not_in_documents", "gold_excluded", "queries_with_all_gold_excluded"), 0
+    )
+    for example in judged:
+        relevant = {document for document, grade in example.gold.items() if grade > 0}
+        counts["exclusions"] += len(example.excluded)
+        counts["gold_not_in_documents"] += len(example.gold.keys() - documents.keys())
+        counts["gold_excluded"] += len(relevant & example.excluded)
+        counts["queries_with_all_gold_excluded"] += bool(relevant) and relevant <= example.excluded
+    return counts
 
 
 def digest_bright(folder: str | Path, domain: str | None = None, long: bool = False) -> str:
@@ -134,7 +136,7 @@ def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
     if name not in DOMAINS:
         if "/" in name or name.startswith((".", "~")):
             raise DataError(name, f"does not exist; expected a folder with {_LAYOUT}")
-        hint = did_you_mean(name, DOMAINS, most=2)
+        hint = did_you_mean(name, DOMAINS, limit=2)
         raise UsageError(f"bright:{name}: no such folder, and no domain of BRIGHT{hint}: {', '.join(DOMAINS)}")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
@@ -161,12 +163,12 @@ def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str,
     if missing:
         present = fields_of(sorted(path.name for path in folder.iterdir()))
         raise DataError(folder, f"contains no {' and no '.join(missing)}; expected {_LAYOUT}; it contains {present}")
-    whole = sorted(set(files_by_part[kind]) & set(files_by_part["examples"]))
-    if domain is None and len(whole) == 1:
-        domain = whole[0]
-    if domain is None or domain not in whole:
+    domains = sorted(set(files_by_part[kind]) & set(files_by_part["examples"]))
+    if domain is None and len(domains) == 1:
+        domain = domains[0]
+    if domain is None or domain not in domains:
         reason = "contains several domains; add domain=" if domain is None else f"has no domain {domain!r}"
-        raise UsageError(f"{folder}: {reason}; those with {kind} and examples are {fields_of(whole)}")
+        raise UsageError(f"{folder}: {reason}; those with {kind} and examples are {fields_of(domains)}")
     return domain, {part: sorted(files[domain]) for part, files in files_by_part.items()}
 
 
@@ -180,8 +182,10 @@ def _files_by_domain(folder: Path, part: str, domain: str | None) -> dict[str, l
         if path.parent == folder / part:
             files.setdefault(match["stem"], []).append(path)
         elif match["stem"] == part:
-            own = domain if path.parent == folder else None
-            files.setdefault(own or path.parent.resolve().name, []).append(path)
+            of_folder = path.parent.resolve().name
+            if path.parent == folder and domain is not None:
+                of_folder = domain
+            files.setdefault(of_folder, []).append(path)
     return files
 
 

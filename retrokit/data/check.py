@@ -10,7 +10,7 @@ import math
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -24,7 +24,7 @@ from retrokit.data.beir import RetrievalData, judgements_file, located, queries_
 from retrokit.data.images import Image, content_of
 from retrokit.data.jsonl import Gathered, gathering
 from retrokit.data.labelled import LabelledTexts
-from retrokit.data.overlap import Overlap, Shingles, TextFinder
+from retrokit.data.overlap import Bigrams, Overlap, Shingles
 from retrokit.data.packed_records import first_of_each
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import (
@@ -38,7 +38,7 @@ from retrokit.data.training_rows import (
     texts_of_record,
 )
 from retrokit.data.trec import read_judgements
-from retrokit.data.words import units
+from retrokit.data.words import has_units
 from retrokit.metrics.ranking import evaluate_run, mean
 
 KINDS = {
@@ -163,17 +163,16 @@ def check_test(
     """Read a split of a BEIR folder, and check it. Raises :class:`DataError` after which no reader can continue."""
     with gathering() as gathered:
         data = read_beir(folder, split, images=True, level=level, titles=titles)
-    place = located(folder)
+    path = located(folder)
     with gathering():
-        queries = queries_of_all_splits(place)
-        splits, unreadable = read_splits(place)
-    judged = {query for rows in splits.values() for _, query, *_ in rows}
+        queries = queries_of_all_splits(path)
+        judged, unreadable = _judged_queries(path)
     perfect = perfect_run(data)
     highest = means(data, perfect, metrics)
     unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
     faults = [
         *_of_readers(gathered, data, metrics, highest, examples),
-        *faults_of("unreadable-splits", "splits", [*unreadable.values()], len(splits) + len(unreadable), examples),
+        *faults_of("unreadable-splits", "splits", unreadable, len(splits_of(path)), examples),
         *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
         *_without_relevant(data, metrics, highest, examples),
         *_alike_ids("queries", data.query_ids, examples),
@@ -199,14 +198,31 @@ def read_splits(folder: Path) -> tuple[dict[str, list[Judgement]], dict[str, str
     return splits, unreadable
 
 
-def perfect_run(data: RetrievalData) -> dict[str, dict[str, float]]:
-    """The ranking of a system that knows the judgements: relevant documents of the corpus, the highest grade first."""
-    judged: set[str] = set().union(*data.qrels.values())
-    there = judged.intersection(data.document_ids)
-    return {
-        query: {document: float(grade) for document, grade in grades.items() if grade > 0 and document in there}
-        for query, grades in data.qrels.items()
-    }
+def _judged_queries(folder: Path) -> tuple[set[str], list[str]]:
+    """The queries that any split of a BEIR folder judges, and why a split cannot be read."""
+    judged: set[str] = set()
+    unreadable: list[str] = []
+    for split in splits_of(folder):
+        of_split: set[str] = set()
+        try:
+            of_split.update(query for _, query, *_ in read_judgements(judgements_file(folder, split)))
+        except DataError as error:
+            unreadable.append(str(error))
+            continue
+        judged |= of_split
+    return judged, unreadable
+
+
+def perfect_run(data: RetrievalData, absent: bool = False) -> dict[str, dict[str, float]]:
+    """The ranking of a system that knows the judgements: relevant documents of the corpus, and ``absent`` ones, the
+    highest grade first."""
+    run: dict[str, dict[str, float]] = {}
+    for query, grades in data.qrels.items():
+        run[query] = {}
+        for document, grade in grades.items():
+            if grade > 0 and (absent or document in data.documents_by_id):
+                run[query][document] = float(grade)
+    return run
 
 
 def means(data: RetrievalData, run: Mapping[str, Mapping[str, float]], metrics: Sequence[str]) -> dict[str, float]:
@@ -232,17 +248,15 @@ def _of_readers(
         if kind != "documents":
             yield from faults_of(name, unit, items, of + len(items), examples)  # which is none of those that were read
             continue
-        whole = {q: {d: float(g) for d, g in grades.items() if g > 0} for q, grades in data.qrels.items()}
         for fault in faults_of(name, unit, items, of, examples):
-            yield replace(fault, cost=_lost(means(data, whole, metrics), highest))
+            yield replace(fault, cost=_lost(means(data, perfect_run(data, absent=True), metrics), highest))
 
 
 def _without_relevant(
     data: RetrievalData, metrics: Sequence[str], highest: dict[str, float], examples: int
 ) -> Iterator[DataFault]:
-    texts = dict(zip(data.query_ids, data.queries, strict=True))
     none = [query for query, grades in data.qrels.items() if max(grades.values(), default=0) < data.level]
-    items = [f"{query}: {shown(texts[query])}" for query in none]
+    items = [f"{query}: {shown(data.queries_by_id[query])}" for query in none]
     for fault in faults_of("no-relevant", "queries", items, len(data.qrels), examples):
         rest = len(data.qrels) - len(none)
         cost = {name: value * len(data.qrels) / rest - value for name, value in highest.items()} if rest else {}
@@ -252,31 +266,32 @@ def _without_relevant(
 def _alike_ids(unit: str, ids: Sequence[str], examples: int) -> list[DataFault]:
     """Ids that tools which strip white space or ignore case take for one."""
     groups = _grouped(ids, lambda id: " ".join(id.split()).casefold())
-    items = [", ".join(repr(ids[place]) for place in group) for group in groups]
+    items = [", ".join(repr(ids[index]) for index in group) for group in groups]
     return faults_of("colliding-ids", unit, items, len(ids), examples, "they differ in case or white space only")
 
 
 def _grouped(texts: Sequence[str], key: Callable[[str], str]) -> list[list[int]]:
-    """The places of texts that have one key, two or more; texts without a key are left out."""
-    codes, places = array("Q"), array("q")
-    for place, text in enumerate(texts):
+    """The indices of texts that have one key, two or more; texts without a key are left out."""
+    codes, indices = array("Q"), array("q")
+    for index, text in enumerate(texts):
         if form := key(text):
             codes.append(digest64(content_of(form)))
-            places.append(place)
+            indices.append(index)
     is_first = first_of_each(codes)
     if is_first.all():
         return []
-    values, all_places = np.frombuffer(codes, dtype=np.uint64), np.frombuffer(places, dtype=np.int64)
+    values = np.frombuffer(codes, dtype=np.uint64)
     is_shared = np.isin(values, values[~is_first])
+    shared_indices = np.frombuffer(indices, dtype=np.int64)[is_shared].tolist()
     groups: dict[int, list[int]] = defaultdict(list)
-    for code, place in zip(values[is_shared].tolist(), all_places[is_shared].tolist(), strict=True):
-        groups[code].append(place)
+    for code, index in zip(values[is_shared].tolist(), shared_indices, strict=True):
+        groups[code].append(index)
     return list(groups.values())
 
 
 def _repeated(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> list[DataFault]:
     groups = _grouped(texts, normal_form)
-    items = [f"{', '.join(ids[place] for place in group)}: {shown(texts[group[0]])}" for group in groups]
+    items = [f"{', '.join(ids[index] for index in group)}: {shown(texts[group[0]])}" for group in groups]
     extra = sum(len(group) - 1 for group in groups)
     return [replace(fault, count=extra) for fault in faults_of("repeated-texts", unit, items, len(ids), examples)]
 
@@ -288,19 +303,23 @@ def copies_of(
     exact: dict[str, set[str]] = defaultdict(set)
     alike: dict[str, set[str]] = defaultdict(set)
     groups = _grouped(texts, normal_form)
+    repeated: set[int] = set()
     for group in groups:
-        for place in group:
-            exact[ids[place]] |= {ids[other] for other in group if other != place}
+        repeated.update(group[1:])
+        identifiers = [ids[index] for index in group]
+        for identifier in identifiers:
+            exact[identifier].update(identifiers)
+            exact[identifier].remove(identifier)
     if not near:
         return dict(exact), {}
-    later = {place for group in groups for place in group[1:]}
-    kept = (place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image))
-    places = array("q", kept)
-    finder = TextFinder((texts[place] for place in places), Shingles())
-    for first, second in set(finder.alike()):
-        one, other = ids[places[first]], ids[places[second]]
-        alike[one].add(other)
-        alike[other].add(one)
+    distinct = array("q")
+    for index, text in enumerate(texts):
+        if index not in repeated and not isinstance(text, Image):
+            distinct.append(index)
+    for numbers in set(Bigrams((texts[index] for index in distinct), Shingles()).alike()):
+        first, second = (ids[distinct[number]] for number in numbers)
+        alike[first].add(second)
+        alike[second].add(first)
     return dict(exact), dict(alike)
 
 
@@ -314,25 +333,32 @@ def _copies(
     """Documents that are copies of others. A perfect system cannot tell a relevant document from a copy that is not
     judged relevant, and loses most if the copy comes first."""
     exact, near = copies_of(data.document_ids, data.documents)
-    texts = {}
-    for id, text in zip(data.document_ids, data.documents, strict=True):
-        if id in exact or id in near:
-            texts[id] = text
+    texts = data.documents_by_id
     for kind, copies in (("repeated-texts", exact), ("near-duplicates", near)):
-        items, unjudged, first = [], 0, {query: dict(scores) for query, scores in perfect.items()}
+        later = [id for id in copies if kind == "near-duplicates" or id != min(id, *copies[id])]
+        if not later:
+            continue
+        items: list[str] = []
+        unjudged = 0
+        first = {query: dict(scores) for query, scores in perfect.items()}
         for query, scores in perfect.items():
-            for document in scores:
-                for copy in copies.get(document, set()) - set(scores):
-                    unjudged += copy not in first[query]
-                    first[query][copy] = max(first[query].get(copy, 0.0), scores[document] + 0.5)
-                    items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
-        others = [f"{id}, {min(copies[id])}: {shown(texts[id])}" for id in copies if id < min(copies[id])]
-        first_ids = {min(id, *others) for id, others in copies.items()} if kind == "repeated-texts" else ()
-        count = len(copies) - len(first_ids)
-        if count:
-            about = f"{unjudged:,} copies of relevant documents are not judged relevant" if unjudged else ""
-            cost = _lost(highest, means(data, first, metrics)) if unjudged else {}
-            yield DataFault(kind, "documents", count, len(data.documents), about, cost, [*items, *others][:examples])
+            for document, copy in _unjudged_copies(scores, copies):
+                unjudged += copy not in first[query]
+                first[query][copy] = max(first[query].get(copy, 0.0), scores[document] + 0.5)
+                items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
+        items += [f"{id}, {min(copies[id])}: {shown(texts[id])}" for id in copies if id < min(copies[id])]
+        about, cost = "", {}
+        if unjudged:
+            about = f"{unjudged:,} copies of relevant documents are not judged relevant"
+            cost = _lost(highest, means(data, first, metrics))
+        yield DataFault(kind, "documents", len(later), len(data.documents), about, cost, items[:examples])
+
+
+def _unjudged_copies(relevant: Collection[str], copies: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """Each document that is relevant, and each of its copies that is not."""
+    for document in relevant:
+        for copy in sorted(copies.get(document, set()).difference(relevant)):
+            yield document, copy
 
 
 # --- texts
@@ -341,20 +367,37 @@ def _copies(
 def of_texts(unit: str, ids: Iterable[object], texts: Iterable[str], examples: int) -> Iterator[DataFault]:
     """Texts without words, mostly of boiler-plate, read in a wrong encoding, or with invisible characters. ``ids`` and
     ``texts`` are iterated over several times."""
-
-    def rows() -> Iterator[tuple[object, str]]:
-        return ((id, text) for id, text in zip(ids, texts, strict=True) if not isinstance(text, Image))
-
-    count = sum(1 for _ in rows())
-    empty = (f"{id}: {shown(text)!r}" for id, text in rows() if not units(text))
-    yield from faults_of("empty-texts", unit, empty, count, examples)
-    wrong = (f"{id}: {trace}" for id, text in rows() if (trace := trace_of_encoding(text)))
-    yield from faults_of("encoding", unit, wrong, count, examples)
-    hidden = (f"{id}: {trace}" for id, text in rows() if (trace := trace_of_invisible(text)))
-    yield from faults_of("invisible-characters", unit, hidden, count, examples)
+    traces_of_kind: dict[str, Callable[[str], str | None]] = {
+        "empty-texts": _trace_of_emptiness,
+        "encoding": trace_of_encoding,
+        "invisible-characters": trace_of_invisible,
+    }
+    total = 0
+    counts = dict.fromkeys(traces_of_kind, 0)
+    first: dict[str, list[str]] = {kind: [] for kind in traces_of_kind}
+    for id, text in zip(ids, texts, strict=True):
+        if isinstance(text, Image):
+            continue
+        total += 1
+        for kind, trace_of in traces_of_kind.items():
+            trace = trace_of(text)
+            if trace is None:
+                continue
+            counts[kind] += 1
+            if counts[kind] <= examples:
+                first[kind].append(f"{id}: {trace}")
+    for kind, count in counts.items():
+        if count:
+            yield DataFault(kind, unit, count, total, examples=first[kind])
     common = set(boilerplate(texts))
-    items = (f"{id}: {shown(text)}" for place, (id, text) in enumerate(zip(ids, texts, strict=True)) if place in common)
-    yield from faults_of("boilerplate", unit, items, count, examples)
+    if common:
+        rows = enumerate(zip(ids, texts, strict=True))
+        items = (f"{id}: {shown(text)}" for position, (id, text) in rows if position in common)
+        yield from faults_of("boilerplate", unit, items, total, examples)
+
+
+def _trace_of_emptiness(text: str) -> str | None:
+    return None if has_units(text) else repr(shown(text))
 
 
 def trace_of_encoding(text: str) -> str | None:
@@ -409,8 +452,25 @@ def _byte(letter: str) -> int:
 
 
 def boilerplate(texts: Iterable[str]) -> list[int]:
-    """The places of texts of which most is sentences that many different texts have. ``texts`` are iterated over
+    """The indices of texts of which most is sentences that many different texts have. ``texts`` are iterated over
     several times; images are none."""
+    shared = _shared_sentences(texts)
+    indices = []
+    for index, text in enumerate(texts) if shared else ():
+        if isinstance(text, Image):
+            continue
+        size, shared_size = 0, 0
+        for sentence, length in _sentences(text):
+            size += length
+            if hash(sentence) in shared:
+                shared_size += length
+        if size and shared_size >= _MOSTLY * size:
+            indices.append(index)
+    return indices
+
+
+def _shared_sentences(texts: Iterable[str]) -> set[int]:
+    """The hashes of sentences that many different texts have."""
     is_distinct = first_of_each(array("Q", (digest64(content_of(normal_form(text))) for text in texts)))
     codes, distinct = array("q"), 0
     for text, is_first in zip(texts, is_distinct, strict=True):
@@ -420,17 +480,7 @@ def boilerplate(texts: Iterable[str]) -> list[int]:
     values = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.empty(0, np.int64)
     values.sort()  # so that a number that comes often is followed by itself
     apart = max(_SHARED, math.ceil(_SHARE * distinct)) - 1
-    shared = set(values[apart:][values[apart:] == values[:-apart]].tolist())
-    if not shared:
-        return []
-    places = []
-    for place, text in enumerate(texts):
-        if isinstance(text, Image):
-            continue
-        sizes = [(size, hash(sentence) in shared) for sentence, size in _sentences(text)]
-        if sizes and sum(size for size, is_shared in sizes if is_shared) >= _MOSTLY * sum(size for size, _ in sizes):
-            places.append(place)
-    return places
+    return set(values[apart:][values[apart:] == values[:-apart]].tolist())
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
@@ -451,7 +501,7 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
     total = len(records) + source.counts.get("duplicates", 0)
     faults = [
         *_contradictions(records, examples),
-        *faults_of("repeated-lines", "records", (f"record {place + 1}" for place in repeated(source)), total, examples),
+        *faults_of("repeated-lines", "records", (f"record {index + 1}" for index in repeated(source)), total, examples),
         *faults_of("self-pairs", "pairs", _self_pairs(records), len(records), examples),
         *of_texts("texts", range(1, len(texts) + 1), texts, examples),
     ]
@@ -459,11 +509,11 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
 
 
 def repeated(source: Source) -> list[int]:
-    """The places of the records that repeat an earlier one, and are left out."""
+    """The indices of the records that repeat an earlier one, and are left out."""
     is_repeated = np.ones(len(source.records) + source.counts.get("duplicates", 0), dtype=bool)
     is_repeated[np.asarray(source.places, dtype=np.int64)] = False
-    places: list[int] = is_repeated.nonzero()[0].tolist()
-    return places if source.places else []
+    indices: list[int] = is_repeated.nonzero()[0].tolist()
+    return indices if source.places else []
 
 
 def _self_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:
@@ -512,9 +562,9 @@ def _contradicting_negatives(records: Sequence[Pair | ScoredPair | Unlabelled]) 
     if not len(negatives):
         return
     positives = _codes((record.anchor, record.positive) for record in records if isinstance(record, Pair))
-    is_wanted = first_of_each(array("Q", negatives.tobytes())) & np.isin(negatives, positives)
-    for (anchor, text), wanted in zip(negative_pairs(), is_wanted, strict=True):
-        if wanted:
+    contradicts = first_of_each(array("Q", negatives.tobytes())) & np.isin(negatives, positives)
+    for (anchor, text), is_positive in zip(negative_pairs(), contradicts, strict=True):
+        if is_positive:
             yield f"{shown(anchor)} | {shown(text)}: positive and negative"
 
 
@@ -548,11 +598,11 @@ def _codes(pairs: Iterable[Sequence[str]]) -> np.ndarray:
 
 def check_labelled(data: LabelledTexts, examples: int = 0) -> CheckedData:
     """Check texts with labels."""
-    labels = [
-        f"{shown(data.texts[group[0]])}: {', '.join(sorted({data.labels[place] for place in group}))}"
-        for group in _grouped(data.texts, normal_form)
-        if len({data.labels[place] for place in group}) > 1
-    ]
+    labels = []
+    for group in _grouped(data.texts, normal_form):
+        different = sorted({data.labels[index] for index in group})
+        if len(different) > 1:
+            labels.append(f"{shown(data.texts[group[0]])}: {', '.join(different)}")
     faults = [
         *faults_of("contradicting-labels", "texts", labels, len(data.texts), examples),
         *_repeated("texts", data.ids, data.texts, examples),
@@ -580,18 +630,14 @@ def quick_line(data: RetrievalData) -> str | None:
     large data."""
     if sum(map(len, data.documents)) > QUICK:
         return None
-    ids, documents = data.document_ids, data.documents
-    heads = _grouped(documents, lambda text: " ".join(text[:_HEAD].split())[: _HEAD // 2].lower())
-    groups = [
-        {ids[head[place]] for place in group}
-        for head in heads
-        for group in _grouped([documents[place] for place in head], normal_form)
-    ]
-    relevant = defaultdict(set)
-    for query, document in data.pairs():
-        relevant[query].add(document)
-    split = sum(1 for own in relevant.values() for group in groups if own & group and group - own)
-    wrong = sum(trace_of_encoding(text) is not None for text in data.documents if not isinstance(text, Image))
+    copies = _copies_by_head(data.document_ids, data.documents)
+    split = 0
+    for grades in data.qrels.values():
+        relevant = {document for document, grade in grades.items() if grade >= data.level}
+        split += sum(1 for group in copies if relevant & group and group - relevant)
+    wrong = 0
+    for text in data.documents:
+        wrong += not isinstance(text, Image) and trace_of_encoding(text) is not None
     parts = []
     if split:
         parts.append(f"{split:,} times a document with the text of a relevant one is not judged relevant")
@@ -600,8 +646,10 @@ def quick_line(data: RetrievalData) -> str | None:
     return f"{data.name}: {'; '.join(parts)} (see retrokit check)" if parts else None
 
 
-def quick_training_line(sources: Sequence[Source]) -> str | None:
-    """A line about texts of training data that are both positive and negative for one anchor."""
-    counts = {source.spec: source.counts.get("contradictions", 0) for source in sources}
-    parts = [f"{spec}: {count:,} negatives are positives of their anchor" for spec, count in counts.items() if count]
-    return f"{'; '.join(parts)} (see retrokit check)" if parts else None
+def _copies_by_head(ids: Sequence[str], texts: Sequence[str]) -> list[set[str]]:
+    """The ids of texts that are copies, in groups. Only texts that begin alike are normalised."""
+    groups = []
+    for head in _grouped(texts, lambda text: " ".join(text[:_HEAD].split())[: _HEAD // 2].lower()):
+        for copies in _grouped([texts[index] for index in head], normal_form):
+            groups.append({ids[head[index]] for index in copies})
+    return groups

@@ -12,9 +12,8 @@ from retrokit.core.files import named, read_lines, shards
 from retrokit.core.notices import notice
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Faults, Row
+from retrokit.data.packed_records import FirstLines
 from retrokit.data.tables import is_table, read_rows, rows_of_lines
-
-_BITS = 2**64 - 1
 
 _TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)(?=</?top(?:ic)?\b|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(
@@ -77,19 +76,19 @@ def query_rows(path: str | Path) -> Iterator[Row]:
 def _identified(rows: Iterable[Row], read: Callable[[Row], _Read], path: str | Path) -> Iterator[tuple[str, _Read]]:
     """The identifier of each row and its ``read`` content, once each."""
     faults = Faults(path)
-    seen: dict[str, int] = {}  # the line, and in the lower bits a hash of what was read there
+    first_lines = FirstLines()
     for row in rows:
         identifier, content = row.id, read(row)
-        code = row.line << 64 | hash(content) & _BITS
-        first = seen.setdefault(identifier, code)
-        if first == code:
+        first = first_lines.add(identifier, row.line, hash(content))
+        if first is None:
             yield identifier, content
-        elif (first ^ code) & _BITS:
-            faults.refuse(
-                "colliding", f"the id {identifier!r} is already on line {first >> 64}, with another text", row.line
-            )
+            continue
+        line, first_content = first
+        if first_content == hash(content):
+            faults.add("repeated", f"the line repeats line {line}", row.line)
         else:
-            faults.add("repeated", f"the line repeats line {first >> 64}", row.line)
+            problem = f"the id {identifier!r} is already on line {line}, with another text"
+            faults.refuse("colliding", problem, row.line)
     faults.report("repeated", "{n} repeated lines are left out")
 
 

@@ -168,19 +168,6 @@ def canaries_among(texts: Iterable[str]) -> list[str]:
     return [ranked[place] for place in places]
 
 
-def read_canaries(export: Export) -> Canaries:
-    """The canaries of an export, of shards those of the first. Raises :class:`UsageError` if it has none, and
-    :class:`DataError` if they are damaged."""
-    path = export.parts[0].folder / CANARIES
-    if not path.is_file():
-        raise UsageError(f"{export.folder}: has no {CANARIES}; export again")
-    canaries: Canaries = read_json(path, "the canaries of an export", Canaries)
-    widths = {*map(len, canaries.embeddings)}
-    if len(canaries.texts) != len(canaries.embeddings) or len(widths) != 1:
-        raise DataError(path, "contains no embedding for each text; export again")
-    return canaries
-
-
 def open_export(folder: str | Path) -> Export:
     """The export in ``folder``, whole or in shards. Raises :class:`UsageError` if there is none, a shard is missing, or
     shards do not belong together."""

@@ -344,70 +344,94 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
     """
     if kind is Any or is_dataclass(value):
         return value
+    if isinstance(kind, (FunctionType, range, tuple)):
+        return _allowed(kind, value, field)
     if isinstance(kind, dict):
-        _check(value, dict, field)
-        return {**value, **_restored_fields(kind, value, field)}
+        return {**_typed(value, dict, field), **_restored_fields(kind, value, field)}
+    if isinstance(kind, list):
+        return _restored_items(kind * len(_typed(value, list, field)), value, field)
     if is_dataclass(kind):
-        _check(value, dict, field)
-        return cast(Any, kind)(**_restored_fields(_fields(kind), value, field))
-    origin, arguments = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
+        return cast(Any, kind)(**_restored_fields(_fields(kind), _typed(value, dict, field), field))
+    if getattr(kind, "__name__", "") == "ndarray":
+        return _restored_array(kind, value, field)
+    if get_origin(kind) is not None:
+        return _restored_generic(kind, value, field)
+    if kind is float and value is None:
+        return math.nan
+    return _in_range(_typed(value, kind, field), kind, field)
+
+
+def _allowed(kind: Any, value: Any, field: str) -> Any:
+    """``value``, if it is one of a range or tuple, or a function is true for it."""
+    if isinstance(kind, FunctionType):
+        if not kind(value):
+            raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.__doc__}")
+    elif value not in kind:
+        if isinstance(kind, range):
+            bound = f"at least {kind.start}" if value < kind.start else f"at most {kind.stop - 1}"
+            raise ValueError(f"field {field!r} is {value}; expected {bound}")
+        raise ValueError(f"field {field!r} is {str(value)[:40]!r}; expected {' or '.join(map(str, kind))}")
+    return value
+
+
+def _restored_generic(kind: Any, value: Any, field: str) -> Any:
+    """``value`` as a type with arguments, such as ``dict[str, int]`` or ``int | None``."""
+    origin: Any = get_origin(kind)
+    arguments = get_args(kind)
     if origin is Annotated:
         value = restored(arguments[0], value, field)
         is_shown = isinstance(arguments[1], Column)  # which says nothing of the value
         return value if value is None or is_shown else restored(arguments[1], value, field)
-    if isinstance(kind, FunctionType):
-        if not kind(value):
-            raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.__doc__}")
-        return value
-    if isinstance(kind, range):
-        if value not in kind:
-            bound = f"at least {kind.start}" if value < kind.start else f"at most {kind.stop - 1}"
-            raise ValueError(f"field {field!r} is {value}; expected {bound}")
-        return value
-    if origin is Literal or isinstance(kind, tuple):
-        allowed = arguments or kind
-        if value not in allowed:
-            raise ValueError(f"field {field!r} is {str(value)[:40]!r}; expected {' or '.join(map(str, allowed))}")
-        return value
+    if origin is Literal:
+        return _allowed(arguments, value, field)
     if origin in (Union, UnionType):
-        kind = Real if set(arguments) == {int, float} else arguments[0]
-        return None if value is None and NoneType in arguments else restored(kind, value, field)
-    if origin is not None and issubclass(origin, Mapping):
-        _check(value, dict, field)
-        return {name: restored(arguments[1], item, _within(field, name)) for name, item in value.items()}
-    if origin is not None and issubclass(origin, Sequence):
-        _check(value, list, field)
-        kinds = arguments if origin is tuple and ... not in arguments else (arguments[0],) * len(value)
-        if len(value) != len(kinds):
-            raise ValueError(f"field {field!r} should have {len(kinds)} items, found {len(value)}")
-        items = [restored(kinds[index], item, _within(field, index)) for index, item in enumerate(value)]
-        return tuple(items) if origin is tuple else items
-    if getattr(kind, "__name__", "") == "ndarray":
-        import numpy as np
+        if value is None and NoneType in arguments:
+            return None
+        return restored(Real if {*arguments} == {int, float} else arguments[0], value, field)
+    if issubclass(origin, Mapping):
+        items = _typed(value, dict, field).items()
+        return {name: restored(arguments[1], item, _within(field, name)) for name, item in items}
+    count = len(_typed(value, list, field))
+    if origin is tuple and ... not in arguments:
+        return tuple(_restored_items(arguments, value, field))
+    items = _restored_items(arguments[:1] * count, value, field)
+    return tuple(items) if origin is tuple else items
 
-        _check(value, list, field)
-        rows = [
-            restored(kind if isinstance(item, list) else float, item, _within(field, index))
-            for index, item in enumerate(value)
-        ]
-        return np.array(rows, dtype=np.float64)
-    if kind is float and value is None:
-        return math.nan
-    _check(value, kind, field)
+
+def _restored_items(kinds: Sequence[Any], values: Sequence[Any], field: str) -> list[Any]:
+    if len(values) != len(kinds):
+        raise ValueError(f"field {field!r} should have {len(kinds)} items, found {len(values)}")
+    items = []
+    for index, (kind, value) in enumerate(zip(kinds, values, strict=True)):
+        items.append(restored(kind, value, _within(field, index)))
+    return items
+
+
+def _restored_array(kind: Any, value: Any, field: str) -> Any:
+    """Numbers or rows of numbers as an array of NumPy."""
+    import numpy as np
+
+    kinds = [kind if isinstance(item, list) else float for item in _typed(value, list, field)]
+    return np.array(_restored_items(kinds, value, field), dtype=np.float64)
+
+
+def _typed(value: Any, kind: type, field: str) -> Any:
+    """``value``, if it has that type."""
+    accepted: Any = {float: (int, float), list: (list, tuple)}.get(kind, kind)
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        what = f"field {field!r} should be" if field else "expected"
+        expected = "a whole number" if kind is int else _KINDS.get(kind, kind.__name__)
+        raise TypeError(f"{what} {expected}, found {kind_of(value)}")
+    return value
+
+
+def _in_range(value: Any, kind: type, field: str) -> Any:
+    """``value``, if it is no number that is too large."""
     if kind in (float, Real) and not abs(value) <= sys.float_info.max:
         raise ValueError(f"field {field!r} is no finite number")
     if kind is int and abs(value) >= 1 << 63:
         raise ValueError(f"field {field!r} is larger than 64 bits")
     return value
-
-
-def _check(value: Any, kind: type, field: str) -> None:
-    kinds: Any = {float: (int, float), list: (list, tuple)}.get(kind, kind)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
-        what = f"field {field!r} should be" if field else "expected"
-        raise TypeError(
-            f"{what} {'a whole number' if kind is int else _KINDS.get(kind, kind.__name__)}, found {kind_of(value)}"
-        )
 
 
 def _restored_fields(hints: Mapping[str, Any], value: Mapping[str, Any], field: str) -> dict[str, Any]:
@@ -417,7 +441,8 @@ def _restored_fields(hints: Mapping[str, Any], value: Mapping[str, Any], field: 
         name = hint.removesuffix("?")
         if hint == "*":
             others = [other for other in value if not {other, f"{other}?"} & hints.keys()]
-            result |= {other: restored(kind, value[other], _within(field, other)) for other in others}
+            for other in others:
+                result[other] = restored(kind, value[other], _within(field, other))
         elif name in value:
             result[name] = restored(kind, value[name], _within(field, name))
         elif name == hint:

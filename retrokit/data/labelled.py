@@ -9,6 +9,7 @@ import hashlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,13 @@ class LabelledSplit:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of texts and labels, and of test texts with a label that no training text has."""
-        known = {self.labels[i] for i in self.train}
+        trained = {self.labels[i] for i in self.train}
         return {
             "test_texts": len(self.test),
             "train_texts": len(self.train),
             "labels": len(self.classes),
             "texts_without_text": sum(not text.strip() for text in self.texts),
-            "test_texts_of_unknown_label": sum(self.labels[i] not in known for i in self.test),
+            "test_texts_of_unknown_label": sum(self.labels[i] not in trained for i in self.test),
         }
 
 
@@ -173,10 +174,10 @@ def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[
     rows = [row for _, row in read_rows(path, _EXPECTED)]
     if len(rows) < 2:
         raise DataError(named(path), "contains one row, which cannot be divided")
-    parts = [sorted(part) for part in _divided(len(rows))]
-    for part, output in zip(parts, (train, test), strict=True):
-        write_jsonl(output, (rows[i] for i in part))
-    return len(parts[0]), len(parts[1])
+    train_indices, test_indices = map(sorted, _divided(len(rows)))
+    write_jsonl(train, (rows[index] for index in train_indices))
+    write_jsonl(test, (rows[index] for index in test_indices))
+    return len(train_indices), len(test_indices)
 
 
 def _divided(count: int) -> tuple[list[int], list[int]]:
@@ -227,25 +228,26 @@ def read_labelled_pairs(
     first = rows[0]
     if "label" in first and "sentence1" in first:
         if family != FAMILY:
-            raise UsageError(
-                f"{named(path)} contains labelled pairs, which have no families: leave out family={family}"
-            )
-        pairs = []
-        for row in rows:
-            label = row.get("label")
-            if label not in (0, 1):
-                shown = label if isinstance(label, (int, float, str)) else kind_of(label)
-                raise row.wrong(f"field 'label' should be 0 or 1, found {shown}")
-            pairs.append(LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label)))
+            problem = "contains labelled pairs, which have no families"
+            raise UsageError(f"{named(path)} {problem}: leave out family={family}")
+        pairs = [*map(_labelled_pair, rows)]
         if len({pair.same for pair in pairs}) < 2:
             raise DataError(named(path), f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
         return pairs
     if family != FAMILY and not any(family in row for row in rows):
         raise first.wrong(f"no line has a field {family!r}; the fields are {fields_of(first)}")
-    if "near_miss" not in first and not ("anchor" in first and "negatives" in first):
-        raise first.wrong(f"expected {_LAYOUTS}; the fields are {fields_of(first)}")
     is_simple = "near_miss" in first
-    return [near_miss for row in rows for near_miss in _near_misses(row, is_simple, family)]
+    if not is_simple and not ("anchor" in first and "negatives" in first):
+        raise first.wrong(f"expected {_LAYOUTS}; the fields are {fields_of(first)}")
+    return [*chain.from_iterable(_near_misses(row, is_simple, family) for row in rows)]
+
+
+def _labelled_pair(row: Row) -> LabelledPair:
+    label = row.get("label")
+    if label not in (0, 1):
+        problem = label if isinstance(label, (int, float, str)) else kind_of(label)
+        raise row.wrong(f"field 'label' should be 0 or 1, found {problem}")
+    return LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label))
 
 
 def _near_misses(row: Row, is_simple: bool, family: str) -> Iterator[LabelledNearMiss]:

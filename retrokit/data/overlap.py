@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -26,9 +26,9 @@ from retrokit.data.words import units
 NEAR = 0.7
 _BANDS, _ROWS = 20, 3  # at a similarity of 0.7 all bands differ in (1 − 0.7³)²⁰ = 2 of 10,000 cases
 _AT_ONCE = 4096  # texts
+_SIDES = ("queries", "documents")
 _MOST = 8  # comparisons of a text for each band, where many have the same words
 _FACTORS = np.random.default_rng(42).integers(2**63, size=(_BANDS * _ROWS, 1), dtype=np.uint64) * 2 + 1
-_SIDES = ("queries", "documents")
 
 
 class Shingles:
@@ -68,20 +68,58 @@ def _band(pairs: np.ndarray, starts: np.ndarray, band: int) -> np.ndarray:
     return _mixed(first ^ _mixed(second ^ _mixed(third)))
 
 
-class TextFinder:
-    """Finds ``texts`` in others. ``exact`` and ``near`` have the first match: number of a text → the other text."""
+class Bigrams:
+    """The word bigrams of texts, which find near-duplicates among them; the texts are not kept."""
 
     def __init__(self, texts: Iterable[str], shingles: Shingles) -> None:
-        self.texts, self._shingles = list(texts), shingles
-        self.exact: dict[int, str] = {}
-        self._near: dict[int, str] = {}
         all_pairs, all_starts = array("Q"), array("q", [0])  # which grow without a copy beside them
-        for part in _parts(self.texts):
-            pairs, starts = shingles.of(part)
+        for block in _blocks(texts):
+            pairs, starts = shingles.of(block)
             all_starts.frombytes((starts[1:] + len(all_pairs)).tobytes())
             all_pairs.frombytes(pairs.tobytes())
         self._pairs = np.frombuffer(all_pairs, dtype=np.uint64)
         self._starts = np.frombuffer(all_starts, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def sorted_band(self, band: int) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of a band, ascending, and the number of the text of each."""
+        keys = np.empty(len(self), dtype=np.uint64)
+        for start in range(0, len(self), _AT_ONCE):
+            starts = self._starts[start : start + _AT_ONCE + 1]
+            pairs = self._pairs[starts[0] : starts[-1]]
+            keys[start : start + _AT_ONCE] = _band(pairs, starts - starts[0], band)
+        order = keys.argsort()
+        return keys[order], order
+
+    def alike(self) -> Iterator[tuple[int, int]]:
+        """The numbers of two near-duplicates. Chains of them reach a whole cluster, unless more than :data:`_MOST`
+        others are between in all bands."""
+        for band in range(_BANDS):
+            yield from self._alike_in(band)
+
+    def _alike_in(self, band: int) -> Iterator[tuple[int, int]]:
+        keys, order = self.sorted_band(band)
+        for apart in range(1, _MOST + 1):
+            for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
+                first, second = int(order[at]), int(order[at + apart])
+                if similarity(self.of(first), self.of(second)) >= NEAR:
+                    yield first, second
+
+    def of(self, number: int) -> frozenset[int]:
+        """The bigrams of a text: a set takes many times their memory, and is created for one comparison."""
+        return _set(self._pairs[self._starts[number] : self._starts[number + 1]])
+
+
+class TextFinder:
+    """Finds ``texts`` in others. ``exact`` and ``near`` have the first match: number of a text → the other text."""
+
+    def __init__(self, texts: Sequence[str], shingles: Shingles) -> None:
+        self.texts, self._shingles = texts, shingles
+        self._bigrams = Bigrams(texts, shingles)
+        self.exact: dict[int, str] = {}
+        self._near: dict[int, str] = {}
 
     @cached_property
     def _sorted_forms(self) -> tuple[np.ndarray, np.ndarray]:
@@ -92,56 +130,34 @@ class TextFinder:
 
     @cached_property
     def _sorted_bands(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [*self._each_sorted_band()]
-
-    def _each_sorted_band(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The keys of each band, ascending, and the number of the text of each."""
-        for band in range(_BANDS):
-            keys = np.empty(len(self.texts), dtype=np.uint64)
-            for start in range(0, len(self.texts), _AT_ONCE):
-                starts = self._starts[start : start + _AT_ONCE + 1]
-                pairs = self._pairs[starts[0] : starts[-1]]
-                keys[start : start + _AT_ONCE] = _band(pairs, starts - starts[0], band)
-            order = keys.argsort()
-            yield keys[order], order
+        return [self._bigrams.sorted_band(band) for band in range(_BANDS)]
 
     @property
     def near(self) -> dict[int, str]:
         """Near-duplicates that are not exact."""
-        return {place: text for place, text in self._near.items() if place not in self.exact}
-
-    def alike(self) -> Iterator[tuple[int, int]]:
-        """The numbers of two near-duplicates. Chains of them reach a whole cluster, unless more than :data:`_MOST`
-        others are between in all bands."""
-        for keys, order in self._each_sorted_band():
-            for apart in range(1, _MOST + 1):
-                for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
-                    first, second = int(order[at]), int(order[at + apart])
-                    if similarity(self._set_of(first), self._set_of(second)) >= NEAR:
-                        yield first, second
+        return {number: text for number, text in self._near.items() if number not in self.exact}
 
     def look_in(self, others: Sequence[str]) -> None:
         """Find the texts among ``others``."""
-        forms, order = self._sorted_forms
-        of_others = _forms(others)
-        first, end = (np.searchsorted(forms, of_others, side) for side in ("left", "right"))
-        for row in (first < end).nonzero()[0].tolist():
-            for place in order[first[row] : end[row]].tolist():
-                self.exact.setdefault(place, others[row])
+        for row, numbers in _matches(self._sorted_forms, _forms(others)):
+            for number in numbers:
+                self.exact.setdefault(number, others[row])
         pairs, starts = self._shingles.of(others)
-        for band, (keys, order) in enumerate(self._sorted_bands):
-            mine = _band(pairs, starts, band)
-            first, end = (np.searchsorted(keys, mine, side) for side in ("left", "right"))
-            for row in (first < end).nonzero()[0].tolist():
-                places = [place for place in order[first[row] : end[row]].tolist() if place not in self._near]
-                shingles = _set(pairs[starts[row] : starts[row + 1]]) if places else frozenset()
-                for place in places[:_MOST]:
-                    if similarity(self._set_of(place), shingles) >= NEAR:
-                        self._near[place] = others[row]
+        for band, sorted_keys in enumerate(self._sorted_bands):
+            for row, numbers in _matches(sorted_keys, _band(pairs, starts, band)):
+                candidates = [number for number in numbers if number not in self._near][:_MOST]
+                shingles = _set(pairs[starts[row] : starts[row + 1]]) if candidates else frozenset()
+                for number in candidates:
+                    if similarity(self._bigrams.of(number), shingles) >= NEAR:
+                        self._near[number] = others[row]
 
-    def _set_of(self, place: int) -> frozenset[int]:
-        """The bigrams of a text: a set takes many times their memory, and is created for one comparison."""
-        return _set(self._pairs[self._starts[place] : self._starts[place + 1]])
+
+def _matches(sorted_keys: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> Iterator[tuple[int, list[int]]]:
+    """The index of each of the ``keys`` that is among ascending keys, and the numbers of those."""
+    ascending, numbers = sorted_keys
+    first, end = (np.searchsorted(ascending, keys, side) for side in ("left", "right"))
+    for row in (first < end).nonzero()[0].tolist():
+        yield row, numbers[first[row] : end[row]].tolist()
 
 
 def _forms(texts: Sequence[str]) -> np.ndarray:
@@ -149,10 +165,10 @@ def _forms(texts: Sequence[str]) -> np.ndarray:
     return np.fromiter((text_id(normal_form(text)) for text in texts), dtype=np.int64, count=len(texts))
 
 
-def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
     stream = iter(texts)
-    while part := list(islice(stream, _AT_ONCE)):
-        yield part
+    while block := list(islice(stream, _AT_ONCE)):
+        yield block
 
 
 def _set(pairs: np.ndarray) -> frozenset[int]:
@@ -177,17 +193,15 @@ class JudgedTexts:
     def of(cls, pairs: Iterable[tuple[str, str]], more_documents: Iterable[str] = ()) -> JudgedTexts:
         """The texts of the ``pairs``, and more documents."""
         unique_pairs = list(dict.fromkeys(pairs))
-        queries, documents = (
-            ([*dict.fromkeys(side)] for side in zip(*unique_pairs, strict=True)) if unique_pairs else ([], [])
-        )
-        return cls(queries, [*dict.fromkeys([*documents, *more_documents])], unique_pairs)
+        queries = dict.fromkeys(query for query, _ in unique_pairs)
+        documents = dict.fromkeys(document for _, document in unique_pairs)
+        documents.update(dict.fromkeys(more_documents))
+        return cls([*queries], [*documents], unique_pairs)
 
     @classmethod
     def judged(cls, data: RetrievalData) -> JudgedTexts:
         """The queries and their relevant documents."""
-        documents = dict(zip(data.document_ids, data.documents, strict=True))
-        queries = dict(zip(data.query_ids, data.queries, strict=True))
-        return cls.of((queries[query], documents[document]) for query, document in data.pairs())
+        return cls.of(data.pairs_of_texts())
 
 
 @dataclass(frozen=True)
@@ -218,45 +232,55 @@ class Overlap:
 def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:
     """The overlap of each test with the records of the sources, with up to ``examples`` queries and documents each."""
     shingles = Shingles()
-    queries, documents = (
-        {name: TextFinder(getattr(test, side), shingles) for name, test in tests.items()} for side in _SIDES
-    )
-    pairs = {name: {_code(*pair) for pair in test.pairs} for name, test in tests.items()}
+    finders_by_test = {name: _finders(test, shingles) for name, test in tests.items()}
+    test_pairs = {_code(*pair) for test in tests.values() for pair in test.pairs}
     seen_pairs: set[tuple[int, int]] = set()
-    wanted = set().union(*pairs.values())
-
-    def sides(place: int) -> Iterator[str]:
-        known: set[int] = set()
-        for source in sources:
-            for record in source.records:
-                anchor, texts = texts_of_record(record)
-                if place == 0 and (code := _code(anchor, texts[0])) in wanted:
-                    seen_pairs.add(code)
-                for text in (anchor, *texts) if isinstance(record, ScoredPair) else texts if place else (anchor,):
-                    if (number := text_id(text)) not in known:
-                        known.add(number)
-                        yield text
-
+    for source in sources:
+        for record in source.records:
+            anchor, texts = texts_of_record(record)
+            code = _code(anchor, texts[0])
+            if code in test_pairs:
+                seen_pairs.add(code)
     with progress("looking for overlaps", None, "texts") as advance:
-        for place, finders in enumerate((queries, documents)):
-            for part in _parts(sides(place)):
-                for finder in finders.values():
-                    finder.look_in(part)
-                advance(len(part))
-    results = []
-    for name, test in tests.items():
-        by_side = dict(zip(_SIDES, (queries[name], documents[name]), strict=True))
-        counts = {"queries": len(test.queries), "pairs": len(test.pairs), "documents": len(test.documents)}
-        for side, finder in by_side.items():
-            counts |= {f"{side}_seen": len(finder.exact), f"{side}_near": len(finder.near)}
-        counts["pairs_seen"] = sum(_code(*pair) in seen_pairs for pair in test.pairs)
-        shown = [
-            {"what": side, "test": finder.texts[at], "training": text}
-            for side, finder in by_side.items()
-            for at, text in islice((finder.exact | finder.near).items(), examples)
-        ]
-        results.append(Overlap(name, counts, shown))
-    return results
+        for side in _SIDES:
+            for block in _blocks(_texts_of_side(sources, side)):
+                for finders in finders_by_test.values():
+                    finders[side].look_in(block)
+                advance(len(block))
+    return [_overlap(name, test, finders_by_test[name], seen_pairs, examples) for name, test in tests.items()]
+
+
+def _finders(test: JudgedTexts, shingles: Shingles) -> dict[str, TextFinder]:
+    return {side: TextFinder(getattr(test, side), shingles) for side in _SIDES}
+
+
+def _overlap(
+    name: str, test: JudgedTexts, finders: Mapping[str, TextFinder], seen_pairs: Set[tuple[int, int]], examples: int
+) -> Overlap:
+    counts = {"queries": len(test.queries), "pairs": len(test.pairs), "documents": len(test.documents)}
+    rows = []
+    for side, finder in finders.items():
+        counts |= {f"{side}_seen": len(finder.exact), f"{side}_near": len(finder.near)}
+        for number, text in islice((finder.exact | finder.near).items(), examples):
+            rows.append({"what": side, "test": finder.texts[number], "training": text})
+    counts["pairs_seen"] = sum(_code(*pair) in seen_pairs for pair in test.pairs)
+    return Overlap(name, counts, rows)
+
+
+def _texts_of_side(sources: Sequence[Source], side: str) -> Iterator[str]:
+    """The different texts of records that may be ``queries`` or ``documents`` of a test."""
+    seen: set[int] = set()
+    for source in sources:
+        for record in source.records:
+            anchor, documents = texts_of_record(record)
+            texts = documents if side == "documents" else (anchor,)
+            if isinstance(record, ScoredPair):
+                texts = (anchor, *documents)
+            for text in texts:
+                number = text_id(text)
+                if number not in seen:
+                    seen.add(number)
+                    yield text
 
 
 def _code(query: str, document: str) -> tuple[int, int]:

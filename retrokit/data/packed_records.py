@@ -1,10 +1,13 @@
-"""A list of training records in one block of bytes: a million of them take little more memory than their file."""
+"""Training records, texts and identifiers in blocks of bytes: a million of them take little more memory than their
+file."""
 
 from __future__ import annotations
 
 import marshal
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter, eq
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +18,51 @@ if TYPE_CHECKING:
 
 _VERSION = 2
 """Of the format of :mod:`marshal`: later ones depend on how many references an object has."""
+_AT_ONCE = 512
+"""Texts that are decoded together."""
+_MOST_RECENT = 1 << 16
+_SLOTS = 1 << 24
 
 
-class PackedRecords(Sequence[Any]):
-    """Records of one type (:mod:`retrokit.data.training_rows`), each created when it is taken.
+class _Packed(Sequence[Any]):
+    """Items, each created when it is taken. A subclass gives :meth:`append` and :meth:`_item`."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._content = bytearray()
+        self._ends = array("q", [0])
+        for item in items:
+            self.append(item)
+
+    def append(self, item: Any) -> None:
+        """Add an item."""
+        raise NotImplementedError
+
+    def _item(self, position: int) -> Any:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        """An item; of a slice, a list."""
+        if isinstance(index, slice):
+            return [self._item(position) for position in range(*index.indices(len(self)))]
+        return self._item(range(len(self))[index])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._item, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment] # as of a list
+
+    def _bytes_of(self, position: int) -> bytearray:
+        return self._content[self._ends[position] : self._ends[position + 1]]
+
+
+class PackedRecords(_Packed):
+    """Records of one type (:mod:`retrokit.data.training_rows`).
 
     >>> from retrokit.data.training_rows import Unlabelled
     >>> records = PackedRecords([Unlabelled("a"), Unlabelled("b"), Unlabelled("a")])
@@ -26,38 +70,16 @@ class PackedRecords(Sequence[Any]):
     (Unlabelled(text='b'), [True, True, False])
     """
 
-    def __init__(self, records: Iterable[Any] = ()) -> None:
-        """Raises :class:`ValueError` for an image, which is no plain text."""
-        self._content = bytearray()
-        self._ends = array("q", [0])
-        self._type: Any = None
-        for record in records:
-            self.append(record)
+    _type: Any = None
 
-    def append(self, record: Any) -> None:
-        """Add a record of the same type as those before."""
+    def append(self, item: Any) -> None:
+        """Add a record of the same type as those before. Raises :class:`ValueError` for an image, which is no plain
+        text."""
         if self._type is None:
-            self._type = type(record)
+            self._type = type(item)
             self._values_of = attrgetter(*self._type.__slots__)
-        self._content += marshal.dumps(self._values_of(record), _VERSION)
+        self._content += marshal.dumps(self._values_of(item), _VERSION)
         self._ends.append(len(self._content))
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def __getitem__(self, index: Any) -> Any:
-        """A record; of a slice, a list."""
-        if isinstance(index, slice):
-            return [self._record(position) for position in range(*index.indices(len(self)))]
-        return self._record(range(len(self))[index])
-
-    def __iter__(self) -> Iterator[Any]:
-        return map(self._record, range(len(self)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
-
-    __hash__ = None  # type: ignore[assignment] # as of a list
 
     def first_of_each(self) -> np.ndarray:
         """Whether each record is the first of those that are equal to it, bool ``[n]``."""
@@ -76,29 +98,137 @@ class PackedRecords(Sequence[Any]):
         del self._content[ends[-1] :]
         self._ends = ends
 
-    def _bytes_of(self, position: int) -> bytes:
-        return bytes(self._content[self._ends[position] : self._ends[position + 1]])
-
-    def _record(self, position: int) -> Any:
+    def _item(self, position: int) -> Any:
         values = marshal.loads(self._bytes_of(position))
         return self._type(*values) if isinstance(values, tuple) else self._type(values)
 
 
-class PackedTexts(PackedRecords):
-    """Texts in one block of bytes.
+class PackedTexts(_Packed):
+    """Texts; images among them stay objects.
 
     >>> texts = PackedTexts(["a", "é"])
     >>> texts[1], list(texts)
     ('é', ['a', 'é'])
     """
 
-    def append(self, record: str) -> None:
-        """Add a text."""
-        self._content += record.encode("utf-8", "surrogatepass")
+    def __init__(self, items: Iterable[str] = ()) -> None:
+        self._images: dict[int, str] = {}
+        super().__init__(items)
+
+    def append(self, item: str) -> None:
+        """Add a text or an image."""
+        if type(item) is not str:
+            self._images[len(self)] = item
+        self._content += item.encode("utf-8", "surrogatepass")
         self._ends.append(len(self._content))
 
-    def _record(self, position: int) -> str:
-        return self._bytes_of(position).decode("utf-8", "surrogatepass")
+    def _item(self, position: int) -> str:
+        return self._images.get(position) or self._bytes_of(position).decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _AT_ONCE):
+            ends = self._ends[start : start + _AT_ONCE + 1]
+            content = self._content[ends[0] : ends[-1]]
+            if self._images or not content.isascii():
+                yield from map(self._item, range(start, start + len(ends) - 1))
+                continue
+            text = content.decode("ascii")
+            first = 0
+            for end in ends[1:]:
+                end -= ends[0]
+                yield text[first:end]
+                first = end
+
+
+class TextsById(Mapping[str, str]):
+    """Texts by their identifiers, in order; an identifier comes once. ``ids`` and ``texts`` are faster to iterate over
+    than its items.
+
+    >>> texts = TextsById([("d1", "a"), ("d2", "b")])
+    >>> texts["d2"], "d3" in texts, list(texts)
+    ('b', False, ['d1', 'd2'])
+    """
+
+    def __init__(self, items: Iterable[tuple[str, str]]) -> None:
+        self.ids, self.texts = PackedTexts(), PackedTexts()
+        for identifier, text in items:
+            self.ids.append(identifier)
+            self.texts.append(text)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+    def __getitem__(self, identifier: str) -> str:
+        codes, positions = self._sorted_codes
+        code = hash(identifier)
+        for index in range(bisect_left(codes, code), len(codes)):
+            if codes[index] != code:
+                break
+            if self.ids[positions[index]] == identifier:
+                text: str = self.texts[positions[index]]
+                return text
+        raise KeyError(identifier)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"ids": self.ids, "texts": self.texts}  # another process has other hashes
+
+    @cached_property
+    def _sorted_codes(self) -> tuple[memoryview, memoryview]:
+        """The hash of each identifier, ascending, and its position."""
+        import numpy as np
+
+        codes = np.fromiter(map(hash, self.ids), dtype=np.int64, count=len(self))
+        positions = codes.argsort()
+        codes.sort()
+        return memoryview(codes), memoryview(positions)
+
+
+class FirstLines:
+    """The first line of each key of a file, and a number that belongs to it. A dictionary of a million keys takes
+    several times the memory of their file; here those that are not recent are sorted by their hash.
+
+    >>> lines = FirstLines()
+    >>> lines.add("d1", line=1, value=5), lines.add("d2", line=2, value=5), lines.add("d1", line=3, value=7)
+    (None, None, (1, 5))
+    """
+
+    def __init__(self) -> None:
+        self._recent: dict[int, tuple[int, int]] = {}
+        self._is_used = memoryview(b"\0")  # by the rest of a hash: whether it may be among those that are not recent
+        self._columns: list[Any] = [array("q")] * 3  # hash, line and value
+
+    def add(self, key: Hashable, line: int, value: int) -> tuple[int, int] | None:
+        """The line and the value of an earlier key that is equal; ``None``: this is the first."""
+        code = hash(key)
+        first = self._recent.get(code)
+        if first is None and self._is_used[code % len(self._is_used)]:
+            first = self._find(code)
+        if first is None:
+            self._recent[code] = line, value
+            if len(self._recent) == _MOST_RECENT:
+                self._sort_recent()
+        return first
+
+    def _find(self, code: int) -> tuple[int, int] | None:
+        codes, lines, values = self._columns
+        index = bisect_left(codes, code)
+        return (lines[index], values[index]) if index < len(codes) and codes[index] == code else None
+
+    def _sort_recent(self) -> None:
+        import numpy as np
+
+        if len(self._is_used) == 1:
+            self._is_used = memoryview(np.zeros(_SLOTS, dtype=np.uint8))
+        codes = np.fromiter(self._recent, dtype=np.int64)
+        np.asarray(self._is_used)[codes % _SLOTS] = 1
+        recent = [codes, *np.array([*self._recent.values()], dtype=np.int64).T]
+        self._recent = {}
+        order = np.concatenate([self._columns[0], codes]).argsort(kind="stable")
+        for index, numbers in enumerate(recent):
+            self._columns[index] = memoryview(np.concatenate([self._columns[index], numbers])[order])
 
 
 def first_of_each(numbers: array[int]) -> np.ndarray:

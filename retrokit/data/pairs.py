@@ -76,13 +76,13 @@ class Source:
 
 
 _USE = (
-    Param("weight", float, 1.0, minimum=0.001, maximum=1000.0, summary="how many times an epoch takes its records"),
-    Param("query_prompt", pattern=PROMPT, summary="text before each anchor; a template ends with {text}"),
-    Param("document_prompt", pattern=PROMPT, summary="text before each other text; a template ends with {text}"),
+    Param("weight", 1.0, minimum=0.001, maximum=1000.0, help="how many times an epoch takes its records"),
+    Param("query_prompt", pattern=PROMPT, help="text before each anchor; a template ends with {text}"),
+    Param("document_prompt", pattern=PROMPT, help="text before each other text; a template ends with {text}"),
 )
-_SPLIT = Param("split", default="train", summary="which split")
-_SCORE = Param("level", float, summary="lowest score of a positive pair; default: labels of 0 and 1")
-_LEVEL = Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant")
+_SPLIT = Param("split", "train", help="which split")
+_SCORE = Param("level", float, help="lowest score of a positive pair; default: labels of 0 and 1")
+_LEVEL = Param("level", 1, minimum=1, help="lowest grade that counts as relevant")
 
 registry = Registry(
     "training data",
@@ -92,14 +92,14 @@ registry = Registry(
             "jsonl",
             "a file (JSON, CSV, TSV, Parquet): anchor, positive, negatives; or sentence1, sentence2, score",
             "retrokit.data.pairs:from_jsonl",
-            (Param("path", required=True, summary="a file, .gz too; - is standard input"), _SCORE, *_USE),
+            (Param("path", required=True, help="a file, .gz too; - is standard input"), _SCORE, *_USE),
             positional="path",
         ),
         Entry(
             "beir",
             "the judged queries of a BEIR folder, each with every relevant document",
             "retrokit.data.pairs:from_beir",
-            (Param("path", required=True, summary="the folder, or hf:ORG/NAME"), _SPLIT, _LEVEL, *_USE),
+            (Param("path", required=True, help="the folder, or hf:ORG/NAME"), _SPLIT, _LEVEL, *_USE),
             positional="path",
         ),
         Entry(
@@ -107,8 +107,8 @@ registry = Registry(
             "a Hugging Face data set: a folder of save_to_disk, a folder of data files, or a hub id",
             "retrokit.data.pairs:from_hf",
             (
-                Param("name", required=True, summary="a folder or a hub id"),
-                Param("config", summary="which configuration"),
+                Param("name", required=True, help="a folder or a hub id"),
+                Param("config", help="which configuration"),
                 _SPLIT,
                 _SCORE,
                 *_USE,
@@ -206,24 +206,26 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")
     data = read_beir(path, split, images=True, level=level)
-    documents = dict(zip(data.document_ids, data.documents, strict=True))
-    queries = dict(zip(data.query_ids, data.queries, strict=True))
-    for query_id, query in queries.items():
+    for query_id, query in zip(data.query_ids, data.queries, strict=True):
         if not query.strip():
             raise DataError(path, f"query {query_id!r} of split {split!r} has no text")
-    pairs = [(queries[query_id], documents[document_id]) for query_id, document_id in data.pairs()]
-    records = [Pair(query, document) for query, document in pairs if document]
-    without_text = len(pairs) - len(records)
-    if not records:
-        raise DataError(path, f"split {split!r} gives no training records: no relevant document has a text")
-    if without_text:
-        notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
+    records = []
+    without_text = 0
     kinds = None
-    for record in records:
+    for query, document in data.pairs_of_texts():
+        if not document:
+            without_text += 1
+            continue
+        record = Pair(query, document)
         try:
             kinds = same_kinds(record, kinds)
         except ValueError as error:
             raise DataError(path, str(error)) from error
+        records.append(record)
+    if not records:
+        raise DataError(path, f"split {split!r} gives no training records: no relevant document has a text")
+    if without_text:
+        notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
     left_out = {"pairs_without_text": without_text}
     return build_source(records, spec_text, data.name, lambda: digest_beir(path, split), **use, left_out=left_out)
 
@@ -245,25 +247,35 @@ def build_source(
     if not every:
         raise DataError(spec, "gives no training records")
     count = len(every)
-    places: Sequence[int] = range(count)
+    indices: Sequence[int] = range(count)
     if isinstance(every[0], ScoredPair):
         unique: Any = every
     elif isinstance(every, PackedRecords):
         is_first = every.first_of_each()
         unique = every
         if not is_first.all():
-            places = array("q", is_first.nonzero()[0].tobytes())
-            unique.keep(places)
+            indices = array("q", is_first.nonzero()[0].tobytes())
+            unique.keep(indices)
     else:
-        first_places: dict[Any, int] = {}
-        for place, record in enumerate(every):
-            first_places.setdefault(record, place)
-        unique, places = [*first_places], [*first_places.values()]
+        first_indices: dict[Any, int] = {}
+        for index, record in enumerate(every):
+            first_indices.setdefault(record, index)
+        unique, indices = [*first_indices], [*first_indices.values()]
     positives, record_counts, images = _numbered(unique)
     counts = {"records": len(unique), **record_counts, "duplicates": count - len(unique), **(left_out or {})}
     counts |= {"images": len(set(images))} if has_images else {}
-    prompts, whole = (given_prompt(query_prompt), given_prompt(document_prompt)), with_images(digest(), images)
-    return Source(spec, name, unique, weight, *prompts, whole, positives, counts, places)
+    return Source(
+        spec=spec,
+        name=name,
+        records=unique,
+        weight=weight,
+        query_prompt=given_prompt(query_prompt),
+        document_prompt=given_prompt(document_prompt),
+        digest=with_images(digest(), images),
+        positives=positives,
+        counts=counts,
+        places=indices,
+    )
 
 
 def _packed(records: Iterable[Any]) -> tuple[Sequence[Any], bool]:
@@ -308,14 +320,16 @@ def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
         each.append(len(texts) - 1)
         images += [item for item in (anchor, *texts) if isinstance(item, Image)]
     first, second, rest, counts = (
-        np.frombuffer(part, dtype=np.int64) for part in (anchors, positives, negatives, each)
+        np.frombuffer(numbers, dtype=np.int64) for numbers in (anchors, positives, negatives, each)
     )
     scored = len(records) and isinstance(records[0], ScoredPair)
     codes = np.empty(0, dtype=np.int64) if scored else distinct(pair_codes(first, second))
     documents = len(distinct(np.concatenate([second, rest])))
     contradictions = int(np.isin(pair_codes(first.repeat(counts), rest), codes).sum()) if len(rest) else 0
-    found = {"anchors": len(distinct(first)), "documents": documents}
-    return codes, found | ({"contradictions": contradictions} if contradictions else {}), images
+    record_counts = {"anchors": len(distinct(first)), "documents": documents}
+    if contradictions:
+        record_counts["contradictions"] = contradictions
+    return codes, record_counts, images
 
 
 def from_hf(
@@ -432,19 +446,31 @@ def hold_out(
     """
     import numpy as np
 
-    places = [np.array([_place(texts_of_record(record)[0], seed) for record in source.records]) for source in sources]
-    count = len(distinct(np.concatenate(places)))
+    positions = [_positions(source, seed) for source in sources]
+    count = len(distinct(np.concatenate(positions)))
     share = min(size if size < 1 else size / count, 1.0 if most is None else most / count)
-    chosen = [mine < share for mine in places]
-    for part, is_left in (("hold out", any(map(np.any, chosen))), ("train on", not all(map(np.all, chosen)))):
-        if not is_left:
+    for purpose, is_left in (("hold out", np.less), ("train on", np.greater_equal)):
+        if not any(is_left(of_source, share).any() for of_source in positions):
             names = ", ".join(source.spec for source in sources)
-            raise DataError(names, f"a holdout of {size:g} leaves nothing to {part}; anchors: {count}")
-    parts = list(zip(sources, chosen, strict=True))
-    held_out = [part_of(source, mine) for source, mine in parts if mine.any()]
-    return [part_of(source, ~mine) for source, mine in parts if not mine.all()], held_out
+            raise DataError(names, f"a holdout of {size:g} leaves nothing to {purpose}; anchors: {count}")
+    kept: list[Source] = []
+    held_out: list[Source] = []
+    for source, of_source in zip(sources, positions, strict=True):
+        is_held_out = of_source < share
+        if not is_held_out.all():
+            kept.append(part_of(source, ~is_held_out))
+        if is_held_out.any():
+            held_out.append(part_of(source, is_held_out))
+    return kept, held_out
 
 
-def _place(anchor: str, seed: int) -> float:
+def _positions(source: Source, seed: int) -> np.ndarray:
+    """The hash of the anchor of each record, 0 to below 1."""
+    import numpy as np
+
+    return np.array([_position(texts_of_record(record)[0], seed) for record in source.records])
+
+
+def _position(anchor: str, seed: int) -> float:
     """The hash of an anchor, 0 to below 1."""
     return (digest64(b"%d " % seed + content_of(normal_form(anchor))) >> 11) / 2**53

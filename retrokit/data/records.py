@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, columns_of, record_sheet
 from retrokit.data.jsonl import restored
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def plain(value: Any) -> Any:
     """
     if is_dataclass(value):
         names = [field.name for field in fields(value) if field.compare]
-        names += getattr(value, "derived", ())
-        return {name: plain(getattr(value, name)) for name in names}
+        value = {name: getattr(value, name) for name in (*names, *getattr(value, "derived", ()))}
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -60,6 +59,15 @@ class PrintedRecord:
     def is_empty(self) -> bool:
         """Whether there is no result, so that a report refuses it."""
         return False
+
+    def sheets(self) -> list[Sheet]:
+        """The tables for people: of each list of records that declare a :class:`~retrokit.core.sheet.Column`."""
+        lists = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [
+            record_sheet(name.replace("_", " "), rows)
+            for name, rows in lists.items()
+            if isinstance(rows, list) and rows and columns_of(type(rows[0]))
+        ]
 
     def missing(self) -> list[Sheet]:
         """What failed or is not there yet, as tables."""

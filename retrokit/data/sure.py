@@ -97,8 +97,9 @@ def read_sure(folder: str | Path, testbed: str | None = None, identical: str = C
             two relevant passages, or a testbed without a query.
     """
     folder = Path(folder)
-    files = _files(folder, wanted := _testbeds_there(folder, testbed))
-    queries_by_testbed = {name: _read_queries(files[_query_name(name)]) for name in wanted}
+    names = _testbeds_there(folder, testbed)
+    files = _files(folder, names)
+    queries_by_testbed = {name: _read_queries(files[_query_name(name)]) for name in names}
     queries: dict[str, str] = {}
     for texts in queries_by_testbed.values():
         for id, text in texts.items():
@@ -107,38 +108,41 @@ def read_sure(folder: str | Path, testbed: str | None = None, identical: str = C
     passages, repeated = _read_texts(files[PASSAGES])
     originals = _read_originals(files[_QRELS], queries, passages)
     variants = {}
-    for kind in kinds_of(wanted):
+    for kind in kinds_of(names):
         variants[kind], again = _read_texts(files[VARIANT_FILES[kind]])
         repeated += again
-    testbeds: dict[str, list[str]] = {}
-    dropped: dict[str, dict[str, int]] = {}
-    unchanged: dict[str, int] = {}
-    for name in wanted:
-        judged = [id for id in queries_by_testbed[name] if id in originals]
-        kinds = kinds_of([name])
-        complete = [id for id in judged if all(variants[kind].get(originals[id], "").strip() for kind in kinds)]
-        changed = [id for id in complete if _all_changed(passages, originals[id], [variants[kind] for kind in kinds])]
-        unchanged[name] = len(complete) - len(changed)
-        dropped[name] = {
-            "without_judgement": len(queries_by_testbed[name]) - len(judged),
-            "without_variants": len(judged) - len(complete),
-        }
-        if identical == LEFT_OUT:
-            dropped[name]["identical_variant"] = unchanged[name]
-            testbeds[name] = changed
-        else:
-            testbeds[name] = complete
-        if not testbeds[name]:
-            lost = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in dropped[name].items())
+    data = SureData(folder.resolve().name, queries, originals, passages, variants, {}, {}, {}, repeated)
+    for name in names:
+        _add_testbed(data, name, queries_by_testbed[name], identical)
+        if not data.testbeds[name]:
+            lost = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in data.dropped[name].items())
             raise DataError(folder, f"no query is left of the testbed {name}: {lost}")
-    name = folder.resolve().name
-    return SureData(name, queries, originals, passages, variants, testbeds, dropped, unchanged, repeated)
+    return data
 
 
-def _all_changed(passages: dict[str, str], passage: str, variants: Iterable[dict[str, str]]) -> bool:
-    """Whether no variant of the passage has its words, in its order."""
-    words = passages[passage].split()
-    return all(texts[passage].split() != words for texts in variants)
+def _add_testbed(data: SureData, name: str, queries: Iterable[str], identical: str) -> None:
+    """Add the testbed with those of its ``queries`` that have a passage and all variants, and counts of the others."""
+    complete = []
+    unchanged = set()
+    dropped = {"without_judgement": 0, "without_variants": 0}
+    for query in queries:
+        passage = data.originals.get(query)
+        if passage is None:
+            dropped["without_judgement"] += 1
+            continue
+        texts = [data.variants[kind].get(passage, "").split() for kind in kinds_of([name])]
+        if not all(texts):
+            dropped["without_variants"] += 1
+            continue
+        complete.append(query)
+        if data.passages[passage].split() in texts:
+            unchanged.add(query)
+    if identical == LEFT_OUT:
+        dropped["identical_variant"] = len(unchanged)
+        complete = [query for query in complete if query not in unchanged]
+    data.testbeds[name] = complete
+    data.dropped[name] = dropped
+    data.identical[name] = len(unchanged)
 
 
 def digest_sure(folder: str | Path, testbed: str | None = None) -> str:
@@ -157,17 +161,18 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
     if not os.path.isdir(folder):
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         raise DataError(folder, f"{problem}; expected {_LAYOUT}")
-    missing = {
-        name: [file for file, paths in _found(folder, [name]).items() if not paths]
-        for name in ([testbed] if testbed else TESTBEDS)
-    }
-    testbeds = [name for name, absent in missing.items() if not absent]
+    testbeds = []
+    missing: dict[str, None] = {}
+    for name in [testbed] if testbed else TESTBEDS:
+        absent = [file for file, paths in _found(folder, [name]).items() if not paths]
+        missing.update(dict.fromkeys(absent))
+        if not absent:
+            testbeds.append(name)
     if testbeds:
         return testbeds
-    absent = ", ".join(dict.fromkeys(name for names in missing.values() for name in names))
-    held = fields_of(sorted(path.name for path in folder.glob("*")))
+    present = fields_of(sorted(path.name for path in folder.glob("*")))
     what = f"has no testbed {testbed}" if testbed else "is no SURE folder"
-    raise DataError(folder, f"{what}: {absent} missing; it contains {held}")
+    raise DataError(folder, f"{what}: {', '.join(missing)} missing; it contains {present}")
 
 
 def _query_name(testbed: str) -> str:

@@ -5,7 +5,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -100,7 +100,7 @@ def read_rows(
     if kind == "parquet":
         yield from _parquet(path, feed)
         return
-    lines = read_lines(path, expected, feed, whole=kind == "csv")
+    lines = read_lines(path, expected, feed, as_stored=kind == "csv")
     if kind == "csv":
         yield from _table(path, _quoted(lines, path), expected, columns or {})
     else:
@@ -118,16 +118,16 @@ def rows_of_lines(
     start = first.lstrip()[0]
     lines = chain([(number, first)], lines)
     if is_table(path) or ("\t" in first and start not in "[{"):
-        cells = ((place, line.split("\t")) for place, line in lines)
+        cells = ((number, line.split("\t")) for number, line in lines)
         yield from _table(path, cells, expected, columns or {})
     elif start == "[" and str(path) != "-" and _is_array_of_rows(first):
         for _ in lines:  # so that all of it is fed
             pass
-        for place, value in enumerate(read_json(path, "an array of rows", list), 1):
-            yield place, read_row(json.dumps(value), path, place, columns)
+        for number, value in enumerate(read_json(path, "an array of rows", list), 1):
+            yield number, read_row(json.dumps(value), path, number, columns)
     else:
-        for place, line in lines:
-            yield place, read_row(line, path, place, columns if start == "[" else None)
+        for number, line in lines:
+            yield number, read_row(line, path, number, columns if start == "[" else None)
 
 
 def _is_array_of_rows(line: str) -> bool:
@@ -164,36 +164,49 @@ def _table(
     expected: str,
     columns: Columns,
 ) -> Iterator[tuple[int, Row]]:
-    header = next(cells, None)
-    if header is None:
+    number, first = next(cells, (0, []))
+    if not first:
         raise DataError(named(path), f"is empty; expected {expected}")
-    number, first = header
-    names: Sequence[str] = [*map(usual_name, first)]
-    if not is_header(names):
-        names = columns.get(len(first), ())
-        if not names or ("anchor" in names and any(_number(cell) != cell for cell in first)):
-            problem = f"the first line names no column that is known: {fields_of(first)}"
-            raise DataError(named(path), f"{problem}; expected {expected}, below a line of column names", number)
-        if "anchor" in names:
-            notice(
-                f"{named(path)}: no column names in the first line, which is read as a pair: {fields_of(first)}",
-                once=True,
-            )
-        cells = chain([(number, first)], cells)
-    elif (second := next(cells, None)) is None:
-        problem = f"contains only a header; expected lines below it ({', '.join(names)})"
-        raise DataError(named(path), problem)
-    else:
+    names = [*map(usual_name, first)]
+    if is_header(names):
+        second = next(cells, None)
+        if second is None:
+            problem = f"contains only a header; expected lines below it ({', '.join(names)})"
+            raise DataError(named(path), problem)
         cells = chain([second], cells)
-    if repeated := [name for name in names if name and names.count(name) > 1]:
-        same = fields_of(cell for cell, name in zip(first, names, strict=True) if name == repeated[0])
-        raise DataError(named(path), f"several columns are the {repeated[0]}: {same}", number)
+    else:
+        names = _names_without_header(path, number, first, expected, columns)
+        cells = chain([(number, first)], cells)
+    _check_distinct(path, number, names, first)
     for line, row in cells:
         if len(row) != len(names):
             problem = f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}"
             raise DataError(named(path), problem, line)
         values = {name: _cell(name, cell) for name, cell in zip(names, row, strict=True) if name}
         yield line, Row(values, path, line)
+
+
+def _names_without_header(
+    path: str | Path, number: int, first: list[str], expected: str, columns: Columns
+) -> list[str]:
+    """The names of columns whose first line has none; raises :class:`DataError` where there are no usual ones."""
+    names = columns.get(len(first), ())
+    is_pair = "anchor" in names
+    if not names or (is_pair and any(_number(cell) != cell for cell in first)):
+        problem = f"the first line names no column that is known: {fields_of(first)}"
+        raise DataError(named(path), f"{problem}; expected {expected}, below a line of column names", number)
+    if is_pair:
+        problem = "no column names in the first line, which is read as a pair"
+        notice(f"{named(path)}: {problem}: {fields_of(first)}", once=True)
+    return [*names]
+
+
+def _check_distinct(path: str | Path, number: int, names: list[str], first: list[str]) -> None:
+    """Raise :class:`DataError` for several columns of one name."""
+    for name in names:
+        if name and names.count(name) > 1:
+            same = fields_of(cell for cell, other in zip(first, names, strict=True) if other == name)
+            raise DataError(named(path), f"several columns are the {name}: {same}", number)
 
 
 def _cell(name: str, cell: str) -> Any:

@@ -228,13 +228,15 @@ class RecordBuilder:
         """The pairs of a list of documents, divided by the labels in ``column``. Scores of a positive and its negatives
         are a teacher's, which pairs do not need."""
         documents, negatives = _documents_of(row, columns), _negatives_of(row, columns)
-        if columns.negatives and (not is_label(column) or has_score(labels)):
+        is_taught = columns.negatives and (not is_label(column) or has_score(labels))
+        if is_taught:
             return self._anchored(row, columns, documents, negatives)
         if not any(documents):
             return []
         if len(labels) == len(documents) + len(negatives):
-            documents, negatives = [*documents, *negatives], []
-        elif len(labels) != len(documents):
+            documents += negatives
+            negatives = []
+        if len(labels) != len(documents):
             expected = f"expected {len(documents)}, as texts in {columns.positive!r}"
             raise ValueError(f"field {column!r} has {len(labels)} labels; {expected}")
         positives = []
@@ -375,13 +377,20 @@ def _item(row: Mapping[str, Any], column: str) -> str:
 
 def _composed(value: Any) -> str | None:
     """The text of a passage (``title``, ``text``) or of a list of messages (``content``), or ``None``."""
-    if isinstance(value, dict) and "text" in value and (value["text"] is None or isinstance(value["text"], str)):
-        return " ".join(part for part in (value.get("title"), value["text"]) if part).strip()
-    if isinstance(value, list) and value and all(isinstance(message, dict) for message in value):
-        contents = [message.get("content") for message in value]
-        if all(isinstance(content, str) for content in contents):
-            return "\n".join(contents)
-    return None
+    if isinstance(value, dict):
+        return _passage(value)
+    if not isinstance(value, list) or not value:
+        return None
+    contents = [message.get("content") if isinstance(message, dict) else None for message in value]
+    return "\n".join(contents) if all(isinstance(content, str) for content in contents) else None
+
+
+def _passage(value: Mapping[str, Any]) -> str | None:
+    """Title and text of a passage, if it has a text or null."""
+    text = value.get("text", 0)
+    if text is not None and not isinstance(text, str):
+        return None
+    return " ".join(filter(None, (value.get("title"), text))).strip()
 
 
 def _items(row: Mapping[str, Any], column: str, allow_empty: bool = False) -> list[str]:

@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import named, read_lines, shards, writing
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import DOCUMENT_IDS, QUERY_IDS, Faults, Row, check_id, fields_of, read_row
+from retrokit.data.packed_records import FirstLines
 from retrokit.data.tables import read_rows, table_kind
 
 LARGEST_GRADE = 1_000_000
@@ -22,12 +24,12 @@ _GRADE = re.compile(r"([+-]?[0-9]{1,99})(\.[0-9]{0,99})?")
 _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # white space is ASCII's, as in trec_eval; an id may hold any other character
 _QRELS = "judgements, one 'query-id document-id score' (BEIR) or 'query-id 0 document-id grade' (TREC) a line"
 _RUN = "a TREC run, 'query-id Q0 document-id rank score tag' a line"
-_FIELDS = (
-    {*QUERY_IDS, "query", "q", "topic"},
-    {*DOCUMENT_IDS, "document"},
-    {"score", "grade", "relevance", "rel", "label"},
-)
-"""Names of the query's, the document's and the grade's column, in small letters with ``_`` for ``-``."""
+_QUERY_NAMES = {*QUERY_IDS, "query", "q", "topic"}
+_DOCUMENT_NAMES = {*DOCUMENT_IDS, "document"}
+_GRADE_NAMES = {"score", "grade", "relevance", "rel", "label"}
+"""Names of columns, as :func:`_plain_name` has them."""
+Entry = tuple[int, str, str, str]
+"""Line, query id, document id, and the grade or score as they are written."""
 _UNGRADED = "1"
 _WITHOUT_NAMES = {3: ("query-id", "corpus-id", "score")}
 
@@ -45,82 +47,105 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             document, or no judgement.
     """
     faults = Faults(path)
-    grades: dict[tuple[str, str], int] = {}
-    for line, query_id, document_id, given in _judged(path, faults):
+    first_lines = FirstLines()
+    is_empty = True
+    entries = chain.from_iterable(_judged_in_file(file, faults) for file in shards(path))
+    for line, query_id, document_id, written in entries:
         if not query_id or not document_id:
             raise DataError(named(path), "an id is empty", line)
-        number = _GRADE.fullmatch(given)
+        number = _GRADE.fullmatch(written)
         if number is None:
-            raise DataError(named(path), f"the grade {given[:40]!r} is not a whole number", line)
+            raise DataError(named(path), f"the grade {written[:40]!r} is not a whole number", line)
         grade = int(number[1])
         if abs(grade) > LARGEST_GRADE:
-            problem = f"the grade {given!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
+            problem = f"the grade {written!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
             raise DataError(named(path), problem, line)
         if number[2] is not None:
-            faults.add("decimals", f"the grade {given!r} is not a whole number", line)
+            faults.add("decimals", f"the grade {written!r} is not a whole number", line)
         check_id(query_id + document_id, path, line)
-        pair = query_id, document_id
-        if pair not in grades:
-            grades[pair] = grade
+        is_empty = False
+        first = first_lines.add((query_id, document_id), line, grade)
+        if first is None:
             yield line, query_id, document_id, grade
-        elif grades[pair] != grade:
-            problem = f"query {query_id!r} and document {document_id!r} have grade {grades[pair]} on an earlier line"
+        elif first[1] != grade:
+            problem = f"query {query_id!r} and document {document_id!r} have grade {first[1]} on an earlier line"
             faults.refuse("contradicting", f"{problem}, here {grade}", line)
-    if not grades:
+    if is_empty:
         raise DataError(named(path), f"contains only a header; expected {_QRELS}")
     faults.report("comments", "{n} comments are skipped")
     faults.report("decimals", "{n} grades are cut to whole numbers, as in trec_eval")
 
 
-def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
-    """Line, query id, document id and grade as they are written in a file, or in its shards."""
-    for file in shards(path):
-        yield from _judged_in_file(file, faults)
+class _Columns(NamedTuple):
+    """Where a line or a row has the ids of the query and the document, and the grade or score if there is one."""
+
+    query: int
+    document: int
+    value: int | None
 
 
-def _judged_in_file(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
+_FIRST_AND_LAST = _Columns(query=0, document=-2, value=-1)
+
+
+def _judged_in_file(path: str | Path, faults: Faults) -> Iterator[Entry]:
     if table_kind(path) in ("csv", "parquet"):
-        rows = read_rows(path, _QRELS, columns=_WITHOUT_NAMES)
-        yield from (entry for _, row in rows for entry in _entries(row))
+        for _, row in read_rows(path, _QRELS, columns=_WITHOUT_NAMES):
+            yield from _entries(row)
         return
-    columns: int = 0
-    places: tuple[int, int, int | None] = (0, -2, -1)
     is_json, lines = _opened(path, _QRELS)
-    if is_json:
-        yield from _json_entries(path, lines)
-        return
+    yield from _json_entries(path, lines) if is_json else _judged_lines(path, lines, faults)
+
+
+def _judged_lines(path: str | Path, lines: Iterator[tuple[int, str]], faults: Faults) -> Iterator[Entry]:
+    """The judgements in columns, three or four, or those of a header."""
+    columns = _FIRST_AND_LAST
+    count = 0
     for line, text in lines:
-        cells = text.split("\t") if columns == 2 and "\t" in text else _cells(text)
-        fits = len(cells) == columns if columns else len(cells) in (3, 4)
-        is_judgement = fits and (places[2] is None or _GRADE.fullmatch(cells[places[2]]) is not None)
+        cells = text.split("\t") if count == 2 and "\t" in text else _cells(text)
+        fits = len(cells) == count if count else len(cells) in (3, 4)
+        is_judgement = fits and (columns.value is None or _GRADE.fullmatch(cells[columns.value]) is not None)
         if text.startswith("#") and not is_judgement:
             faults.add("comments", "the line is a comment", line)
             continue
-        if not columns:
-            columns = len(cells)
-            header = None if is_judgement else _places(cells)
-            if header is None and columns not in (3, 4):
-                hint = " without a header" if columns == 2 else ""
-                raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {columns}{hint}", line)
-            if header is not None or (not is_judgement and cells[0].lower().replace("-", "_") in _FIELDS[0]):
-                places = header or places
+        if not count:
+            count = len(cells)
+            header = None if is_judgement else _header(path, cells, line)
+            if header is not None:
+                columns = header
                 continue
-        if len(cells) != columns:
-            raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
-        query, document, grade = places
-        yield line, cells[query], cells[document], _UNGRADED if grade is None else cells[grade]
+        if len(cells) != count:
+            raise DataError(named(path), f"expected {count} columns as on the lines before, found {len(cells)}", line)
+        grade = _UNGRADED if columns.value is None else cells[columns.value]
+        yield line, cells[columns.query], cells[columns.document], grade
 
 
-def _places(names: Sequence[str]) -> tuple[int, int, int | None] | None:
-    """The places of query, document, and grade or score among columns or fields; the last is ``None`` if they are
-    only two. ``None``: one is not there."""
-    plain = [re.sub("[- ]", "_", name.strip().lower()) for name in names]
-    query, document, value = ([place for place, name in enumerate(plain) if name in field] for field in _FIELDS)
-    if not query or not document:
+def _header(path: str | Path, cells: Sequence[str], line: int) -> _Columns | None:
+    """The columns that a first line names; ``None`` if it is no header. Raises :class:`DataError` for a line that is
+    neither a header nor a judgement."""
+    columns = _columns_of(cells)
+    if columns is not None:
+        return columns
+    if len(cells) not in (3, 4):
+        hint = " without a header" if len(cells) == 2 else ""
+        raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {len(cells)}{hint}", line)
+    return _FIRST_AND_LAST if _plain_name(cells[0]) in _QUERY_NAMES else None
+
+
+def _columns_of(names: Sequence[str]) -> _Columns | None:
+    """The columns or fields that ``names`` say; without a grade or score only if they are two. ``None``: one is not
+    there."""
+    indices: list[int | None] = []
+    plain = [_plain_name(name) for name in names]
+    for accepted in (_QUERY_NAMES, _DOCUMENT_NAMES, _GRADE_NAMES):
+        indices.append(next((index for index, name in enumerate(plain) if name in accepted), None))
+    query, document, value = indices
+    if query is None or document is None or (value is None and len(names) != 2):
         return None
-    if value:
-        return query[0], document[0], value[0]
-    return (query[0], document[0], None) if len(names) == 2 else None
+    return _Columns(query, document, value)
+
+
+def _plain_name(name: str) -> str:
+    return re.sub("[- ]", "_", name.strip().lower())
 
 
 def _opened(
@@ -132,33 +157,34 @@ def _opened(
     return re.match(r"""\s*\{\s*("[^"]*"\s*:|\Z)""", first[1]) is not None, chain([first], lines)
 
 
-def _json_entries(
-    path: str | Path, lines: Iterator[tuple[int, str]], is_run: bool = False
-) -> Iterator[tuple[int, str, str, str]]:
-    """Line, query id, document id and value of JSON lines, or of a JSON object of query id → document id → value."""
+def _json_entries(path: str | Path, lines: Iterator[tuple[int, str]], is_run: bool = False) -> Iterator[Entry]:
+    """The entries of JSON lines, or of a JSON object of query id → document id → value."""
     number, text = next(lines)
     try:
         first = read_row(text, path, number)
     except DataError:  # an object of several lines
         first, lines = read_row("\n".join([text, *(more for _, more in lines)]), path, number), iter(())
     for row in chain([first], (read_row(line, path, number) for number, line in lines)):
-        if row and all(isinstance(value, dict) for value in row.values()):
-            yield from ((row.line, query, id, str(value)) for query, ids in row.items() for id, value in ids.items())
-        else:
+        if not row or not all(isinstance(value, dict) for value in row.values()):
             yield from _entries(row, is_run)
+            continue
+        for query, values in row.items():
+            for document, value in values.items():
+                yield row.line, query, document, str(value)
 
 
-def _entries(row: Row, is_run: bool = False) -> Iterator[tuple[int, str, str, str]]:
-    """Line, query id, document id and value of a row with names."""
+def _entries(row: Row, is_run: bool = False) -> Iterator[Entry]:
+    """The entry of a row with names."""
     fields = list(row)
-    places = _places(fields)
-    if places is None or (is_run and places[2] is None):
+    columns = _columns_of(fields)
+    if columns is None or (is_run and columns.value is None):
         raise row.wrong(f"expected a query's id, a document's id and a score; the fields are {fields_of(fields)}")
-    query, document = row[fields[places[0]]], row[fields[places[1]]]
-    if not all(isinstance(id, (str, int)) and not isinstance(id, bool) for id in (query, document)):
-        raise row.wrong("an id should be a string or a whole number")
-    value = _UNGRADED if places[2] is None else row[fields[places[2]]]
-    yield row.line, str(query), str(document), str(value)
+    ids = row[fields[columns.query]], row[fields[columns.document]]
+    for id in ids:
+        if not isinstance(id, (str, int)) or isinstance(id, bool):
+            raise row.wrong("an id should be a string or a whole number")
+    value = _UNGRADED if columns.value is None else row[fields[columns.value]]
+    yield row.line, str(ids[0]), str(ids[1]), str(value)
 
 
 def _cells(text: str) -> list[str]:
@@ -178,7 +204,7 @@ def read_run_lines(
     Raises:
         DataError: a line with other columns, a score that is no finite number, or a repeated document of a query.
     """
-    seen: set[tuple[str, str]] = set()
+    first_lines = FirstLines()
     is_json, lines = _opened(path, _RUN, feed)
     entries = _json_entries(path, lines, is_run=True) if is_json else _ranked(path, lines)
     for line, query_id, document_id, score_text in entries:
@@ -189,42 +215,53 @@ def read_run_lines(
         if not math.isfinite(score):
             raise DataError(named(path), f"the score {score_text[:40]!r} is not a finite number", line)
         check_id(query_id + document_id, path, line)
-        if (query_id, document_id) in seen:
+        if first_lines.add((query_id, document_id), line, 0) is not None:
             raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)
-        seen.add((query_id, document_id))
         yield line, query_id, document_id, score
 
 
-def _ranked(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str, str, str]]:
-    """Line, query id, document id and score of a run in columns."""
+def _ranked(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[Entry]:
+    """The entries of a run in columns: six of TREC, else three or four."""
     number, text = next(lines)
-    columns = len(_cells(text))
+    count = len(_cells(text))
     lines = chain([(number, text)], lines)
-    if columns not in (3, 4):
-        for line, text in lines:
-            by_tab = text.split("\t")
-            cells = by_tab if len(by_tab) == 6 else _WORD.findall(text)
-            if len(cells) < 6:
-                problem = f"expected 6 columns (qid Q0 docid rank score tag), found {len(cells)}"
-                raise DataError(named(path), problem, line)
-            yield line, cells[0], cells[2], cells[4]
+    if count in (3, 4):
+        yield from _ranked_table(path, lines, count)
         return
+    for line, text in lines:
+        by_tab = text.split("\t")
+        cells = by_tab if len(by_tab) == 6 else _WORD.findall(text)
+        if len(cells) < 6:
+            problem = f"expected 6 columns (qid Q0 docid rank score tag), found {len(cells)}"
+            raise DataError(named(path), problem, line)
+        yield line, cells[0], cells[2], cells[4]
+
+
+def _ranked_table(path: str | Path, lines: Iterator[tuple[int, str]], count: int) -> Iterator[Entry]:
+    """The entries of a table of ``count`` columns, in whose last one are scores, or ranks."""
     rows = [(line, _cells(text)) for line, text in lines]
-    if rows[0][1][0].lower() in _FIELDS[0] and not rows[0][1][-1][-1:].isdigit():  # a header
-        rows = rows[1:]
+    first = rows[0][1]
+    if first[0].lower() in _QUERY_NAMES and not first[-1][-1:].isdigit():
+        rows = rows[1:]  # below a header
     for line, cells in rows:
-        if len(cells) != columns:
-            raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
-    ranks: dict[str, list[str]] = {}
-    for _, cells in rows:
-        ranks.setdefault(cells[0], []).append(cells[-1])
-    are_ranks = columns == 3 and all(
-        "1" in given and len(set(given)) == len(given) and all(map(str.isdecimal, given)) for given in ranks.values()
-    )
+        if len(cells) != count:
+            raise DataError(named(path), f"expected {count} columns as on the lines before, found {len(cells)}", line)
+    are_ranks = count == 3 and _are_ranks([cells for _, cells in rows])
     if are_ranks:
         notice(f"{named(path)}: the third column is read as ranks", once=True)
     for line, cells in rows:
         yield line, cells[0], cells[1], f"-{cells[-1]}" if are_ranks else cells[-1]
+
+
+def _are_ranks(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the last column has different whole numbers for each query, 1 among them."""
+    numbers_by_query: dict[str, list[str]] = {}
+    for cells in rows:
+        numbers_by_query.setdefault(cells[0], []).append(cells[-1])
+    for numbers in numbers_by_query.values():
+        if "1" not in numbers or len(set(numbers)) < len(numbers) or not all(map(str.isdecimal, numbers)):
+            return False
+    return True
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:

@@ -62,6 +62,11 @@ def units(text: str) -> list[str]:
     return (_UNIT if _needs_more(text) else _WORD).findall(text)
 
 
+def has_units(text: str) -> bool:
+    """Whether a text has any of its :func:`units`."""
+    return _WORD.search(text) is not None if text.isascii() else bool(units(text))
+
+
 def _needs_more(text: str) -> bool:
     return not text.isascii() and _NEEDS_MORE.search(text) is not None
 

@@ -19,44 +19,41 @@ if TYPE_CHECKING:
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
 CHUNKS = (
-    Param("chunks", int, minimum=1, summary="tokens in a chunk of a document"),
-    Param("overlap", int, 0, minimum=0, summary="tokens shared with the previous chunk"),
-    Param("pool", str, "max", choices=("max", "mean"), summary="score of the best chunk, or mean embedding"),
+    Param("chunks", int, minimum=1, help="tokens in a chunk of a document"),
+    Param("overlap", 0, minimum=0, help="tokens shared with the previous chunk"),
+    Param("pool", "max", choices=("max", "mean"), help="score of the best chunk, or mean embedding"),
 )
 """Parameters of an entry whose encoder embeds long documents in chunks, which the registry sees to."""
 _PROMPTS = (
-    Param("query_prompt", pattern=PROMPT, summary="text before every query; a template ends with {text}"),
-    Param("document_prompt", pattern=PROMPT, summary="text before every document; a template ends with {text}"),
+    Param("query_prompt", pattern=PROMPT, help="text before every query; a template ends with {text}"),
+    Param("document_prompt", pattern=PROMPT, help="text before every document; a template ends with {text}"),
 )
 _COMMON = (
     *CHUNKS,
     *_PROMPTS,
-    Param("query_max_length", int, minimum=1, summary="longest query in tokens"),
-    Param("max_length", int, minimum=1, summary="longest text in tokens"),
+    Param("query_max_length", int, minimum=1, help="longest query in tokens"),
+    Param("max_length", int, minimum=1, help="longest text in tokens"),
 )
-_FRESH_DTYPE = Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the weights")
-_ATTENTION = Param("attention", str, choices=("sdpa", "flash", "eager"), summary="attention implementation")
+_FRESH_DTYPE = Param("dtype", "fp32", choices=("fp32", "bf16", "fp16"), help="type of the weights")
+_ATTENTION = Param("attention", choices=("sdpa", "flash", "eager"), help="attention implementation")
 _DTYPE = Param(
     "dtype",
-    str,
     "auto",
     choices=("auto", "fp32", "bf16", "fp16"),
-    summary="type of the weights; auto: as stored",
+    help="type of the weights; auto: as stored",
 )
 _HUB = (
-    Param("revision", str, summary="branch, tag or commit of a hub id"),
-    Param("trust_remote_code", bool, False, summary="run code that comes with the model"),
-    Param("bits", str, choices=("4", "8"), summary="quantise the weights to 4 or 8 bits (bitsandbytes)", extra="bits"),
-    Param("device_map", str, summary="placement on several devices: auto, balanced, …"),
+    Param("revision", help="branch, tag or commit of a hub id"),
+    Param("trust_remote_code", False, help="run code that comes with the model"),
+    Param("bits", choices=("4", "8"), help="quantise the weights to 4 or 8 bits (bitsandbytes)", extra="bits"),
+    Param("device_map", help="placement on several devices: auto, balanced, …"),
 )
-_POOLING = Param(
-    "pooling", str, pattern=r"mean|cls|last|sep|token\d{1,5}", summary="mean, cls, last, sep or tokenK (K from 0)"
-)
+_POOLING = Param("pooling", pattern=r"mean|cls|last|sep|token\d{1,5}", help="mean, cls, last, sep or tokenK (K from 0)")
 _ENDS = (
-    Param("truncation", str, choices=("left", "right"), summary="end at which a long text is cut"),
-    Param("end_token", bool, summary="whether a text ends with the end-of-sequence token"),
+    Param("truncation", choices=("left", "right"), help="end at which a long text is cut"),
+    Param("end_token", bool, help="whether a text ends with the end-of-sequence token"),
 )
-_SEED = Param("seed", int, 0, minimum=0, summary="seed of the fresh weights")
+_SEED = Param("seed", 0, minimum=0, help="seed of the fresh weights")
 
 
 class EncoderRegistry(SpecRegistry):
@@ -72,10 +69,19 @@ class EncoderRegistry(SpecRegistry):
         joined: dict[str, Any] = {
             param.name: spec.params.get(param.name, param.default) for param in self._chunks(spec)
         }
-        whole = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
-        encoder = cached(super().create(whole, **context))
-        encoder = ShownEncoder(encoder) if inputs_to_show.get() else encoder
+        unchunked = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
+        encoder = cached(super().create(unchunked, **context))
+        if inputs_to_show.get():
+            encoder = ShownEncoder(encoder)
         return chunked(encoder, str(spec), **joined) if joined else encoder
+
+    def check_is_there(self, spec: str | Spec) -> None:
+        """Raise :class:`UsageError` for a model that is neither a folder nor at the hub; loads nothing."""
+        from retrokit.encoders.loading import check_is_there
+
+        spec = self.parse(spec)
+        if spec.name == self.fallback:
+            check_is_there(str(spec.params["path"]))
 
     def options(self, spec: Spec) -> dict[str, Any]:
         """All parameters that its target takes."""
@@ -101,27 +107,27 @@ registry = EncoderRegistry(
             "a service that speaks OpenAI's embeddings protocol: hosted ones, vLLM, Ollama, TEI",
             "retrokit.encoders.api:api",
             (
-                Param("model", str, required=True, summary="model name at the service"),
+                Param("model", required=True, help="model name at the service"),
                 Param(
                     "url",
                     env="OPENAI_BASE_URL",
                     receives_texts=True,
-                    summary="url=ADDRESS of the service up to /v1",
+                    help="url=ADDRESS of the service up to /v1",
                 ),
-                Param("key_env", str, "OPENAI_API_KEY", summary="environment variable with the API key"),
-                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds for a complete answer"),
-                Param("revision", str, summary="version of the model, for the cache key"),
+                Param("key_env", "OPENAI_API_KEY", help="environment variable with the API key"),
+                Param("timeout", 60.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
+                Param("revision", help="version of the model, for the cache key"),
                 Param(
                     "dimensions",
                     int,
                     minimum=1,
                     maximum=65536,
-                    summary="embedding dimensions, if the service takes them",
+                    help="embedding dimensions, if the service takes them",
                 ),
-                Param("batch", int, 64, minimum=1, maximum=4096, summary="texts per call"),
-                Param("concurrency", int, 8, minimum=1, maximum=1024, summary="concurrent calls"),
+                Param("batch", 64, minimum=1, maximum=4096, help="texts per call"),
+                Param("concurrency", 8, minimum=1, maximum=1024, help="concurrent calls"),
                 *_PROMPTS,
-                Param("input_type", str, summary="cohere, jina, nvidia, voyage or FIELD:QUERY:DOCUMENT"),
+                Param("input_type", help="cohere, jina, nvidia, voyage or FIELD:QUERY:DOCUMENT"),
             ),
             positional="model",
             extra="llm",
@@ -130,7 +136,7 @@ registry = EncoderRegistry(
             "clip",
             "an image-text model: texts and images in one space (CLIP, SigLIP, …)",
             f"{_OPENING}:clip",
-            (Param("path", str, required=True, summary="folder or hub id"), *_COMMON, _DTYPE, _ATTENTION, *_HUB),
+            (Param("path", required=True, help="folder or hub id"), *_COMMON, _DTYPE, _ATTENTION, *_HUB),
             positional="path",
         ),
         Entry(
@@ -138,8 +144,8 @@ registry = EncoderRegistry(
             "a table of token embeddings with fresh weights",
             f"{_LOADING}:static",
             (
-                Param("dim", int, 768, minimum=1, maximum=65536, summary="embedding dimensions"),
-                Param("tokenizer", str, "minilm", summary="encoder, folder or hub id whose tokenizer it uses"),
+                Param("dim", 768, minimum=1, maximum=65536, help="embedding dimensions"),
+                Param("tokenizer", "minilm", help="encoder, folder or hub id whose tokenizer it uses"),
                 _SEED,
                 *_COMMON,
                 _FRESH_DTYPE,
@@ -151,7 +157,7 @@ registry = EncoderRegistry(
             "the architecture of a folder, hub id or minilm, with fresh weights",
             f"{_LOADING}:scratch",
             (
-                Param("architecture", str, required=True, summary="folder, hub id or minilm"),
+                Param("architecture", required=True, help="folder, hub id or minilm"),
                 _SEED,
                 _POOLING,
                 *_COMMON,
@@ -164,7 +170,7 @@ registry = EncoderRegistry(
             "a run, a SentenceTransformer folder, a Hugging Face checkpoint, or a hub id (the name may be left out)",
             f"{_OPENING}:model",
             (
-                Param("path", str, required=True, summary="folder or hub id"),
+                Param("path", required=True, help="folder or hub id"),
                 _POOLING,
                 *_ENDS,
                 *_COMMON,

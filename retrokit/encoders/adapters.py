@@ -68,23 +68,23 @@ def saving_adapters(module: nn.Module) -> Iterator[None]:
 def keep_as_stored(transformer: nn.Module) -> None:
     """Stop bitsandbytes from repacking 4-bit weights. On a processor with AVX512-BF16, it repacks them in place at the
     first inference, for a kernel that gives no gradient and takes only widths that are multiples of 32."""
-    for part in transformer.modules():
-        if hasattr(part, _PACKS):
-            setattr(part, _PACKS, False)
+    for module in transformer.modules():
+        if hasattr(module, _PACKS):
+            setattr(module, _PACKS, False)
 
 
 def merge(transformer: nn.Module) -> None:
     """Merge the low-rank updates into their base weights, in place. Weights of 4 and 8 bits stay unmerged."""
-    layers = {name: part for name, part in transformer.named_modules() if hasattr(part, "base_layer")}
+    layers = {name: module for name, module in transformer.named_modules() if hasattr(module, "base_layer")}
     if not layers or is_quantized(transformer):
         return
-    for name, part in layers.items():
-        part.merge(safe_merge=True)
+    for name, layer in layers.items():
+        layer.merge(safe_merge=True)
         parent, _, attribute = name.rpartition(".")
-        setattr(transformer.get_submodule(parent), attribute, part.get_base_layer())
+        setattr(transformer.get_submodule(parent), attribute, layer.get_base_layer())
     transformer.requires_grad_(True)  # beside an adapter they were frozen
-    own = vars(transformer)
-    own.pop("peft_config", None)
-    if own.pop("_hf_peft_config_loaded", False):  # else it was loaded whole: what was noted then is about its weights
-        own.pop("_weight_conversions", None)
-    own["name_or_path"] = ""  # which has other weights
+    attributes = vars(transformer)
+    attributes.pop("peft_config", None)
+    if attributes.pop("_hf_peft_config_loaded", False):  # else it was loaded whole: these notes are about its weights
+        attributes.pop("_weight_conversions", None)
+    attributes["name_or_path"] = ""  # which has other weights

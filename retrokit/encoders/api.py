@@ -26,7 +26,7 @@ PROBE = "What does a service make of this sentence today?"
 SAME = 0.999  # cosine; services differ by less from one call to the next
 CALLS = 4  # that each connection makes before embeddings are handed on
 
-Part = TypeVar("Part")
+_Batch = TypeVar("_Batch")
 
 INPUT_TYPES = {
     "cohere": "input_type:search_query:search_document",
@@ -55,7 +55,9 @@ class ServiceEncoder(Encoder):
         self.similarity = similarities.registry.create("cosine")
         self._service = service
         self._revision = revision
-        self._parameters = {"model": service.model, **({"dimensions": dimensions} if dimensions else {})}
+        self._parameters: dict[str, Any] = {"model": service.model}
+        if dimensions:
+            self._parameters["dimensions"] = dimensions
         self._format = {"encoding_format": "float"}
         self._prompts = prompts
         self._input_types = _input_types(input_type)
@@ -93,7 +95,8 @@ class ServiceEncoder(Encoder):
             "revision": self._revision,
             "prompts": self._prompts,
         }
-        about |= {"input_type": self._input_types} if self._input_types else {}
+        if self._input_types:
+            about["input_type"] = self._input_types
         return fingerprint_of(self.spec, about, self._probe)
 
     def fingerprint(self) -> str:
@@ -115,26 +118,26 @@ class ServiceEncoder(Encoder):
         prompt = self.prompt_of(items, role) or ""
         texts = [encodable(prompt + text) or " " for text in texts_of(items)]
         with progress(f"embedding {role} texts", len(texts), "texts") as advance:
-            for rows in _parts(len(texts), self._batch * self._concurrency * CALLS):
-                now = texts[rows.start : rows.stop]
-                parts = [now[part.start : part.stop] for part in _parts(len(now), self._batch)]
-                embeddings = np.concatenate(wait_for(self._together(parts, role)))
+            for rows in _ranges(len(texts), self._batch * self._concurrency * CALLS):
+                chunk = texts[rows.start : rows.stop]
+                calls = [chunk[call.start : call.stop] for call in _ranges(len(chunk), self._batch)]
+                embeddings = np.concatenate(wait_for(self._together(calls, role)))
                 if embeddings.shape[1] != self.dimension:
                     problem = f"gives {embeddings.shape[1]} dimensions, and gave {self.dimension} for the first text"
                     raise ServiceError(f"{self._service.where} {problem}")
                 yield np.array(rows), embeddings
                 advance(len(rows))
 
-    async def _together(self, parts: Sequence[list[str]], role: Role) -> list[np.ndarray]:
+    async def _together(self, batches: Sequence[list[str]], role: Role) -> list[np.ndarray]:
         async def embedded(texts: list[str]) -> np.ndarray:
             return await halved(
-                lambda part: self._call(part, role, patient=False),
+                lambda batch: self._call(batch, role, patient=False),
                 texts,
-                lambda: self._call([PROBE], role),
-                _begins,
+                probe=lambda: self._call([PROBE], role),
+                named=_begins,
             )
 
-        return await together(self._service, embedded, parts, self._concurrency)
+        return await together(self._service, embedded, batches, self._concurrency)
 
     async def _call(self, texts: list[str], role: Role, patient: bool = True) -> np.ndarray:
         """Embeddings float32 ``[n, d]``."""
@@ -148,8 +151,8 @@ class ServiceEncoder(Encoder):
             return await self._call(texts, role, patient)
         if len(widths := {len(row) for row in rows}) > 1:
             raise ServiceError(f"{self._service.where}: embeddings of {sorted(widths)} dimensions in one answer")
-        if (wanted := self._parameters.get("dimensions")) and widths != {wanted}:
-            problem = f"gives {len(rows[0])} dimensions in spite of dimensions={wanted}; leave that out"
+        if (dimensions := self._parameters.get("dimensions")) and widths != {dimensions}:
+            problem = f"gives {len(rows[0])} dimensions in spite of dimensions={dimensions}; leave that out"
             raise ServiceError(f"{self._service.where} {problem}")
         embeddings = np.stack(rows)
         self._service.check_finite(embeddings, "embeddings", lambda index: _begins(texts[index]))
@@ -164,7 +167,7 @@ def _begins(text: str) -> str:
 _EXPECTED = "{index: number, embedding: list of numbers, or base64 of float32}"
 
 
-def _vector(row: Any, place: int) -> tuple[int, np.ndarray]:
+def _vector(row: Any, index: int) -> tuple[int, np.ndarray]:
     """The index and the embedding float32 ``[d]`` of an answer, which may be the vector only."""
     row = row if isinstance(row, dict) else {"embedding": row}
     vector = row["embedding"]
@@ -174,7 +177,7 @@ def _vector(row: Any, place: int) -> tuple[int, np.ndarray]:
         vector = vector[0]  # llama.cpp nests the one vector of a text
     if not vector:
         raise ValueError
-    return row.get("index", place), float32(vector)
+    return row.get("index", index), float32(vector)
 
 
 def _input_types(text: str | None) -> dict[str, dict[str, str]]:
@@ -190,11 +193,12 @@ def _input_types(text: str | None) -> dict[str, dict[str, str]]:
         return {}
     field, *values = INPUT_TYPES.get(text, text).split(":")
     if len(values) != 2 or not all((field, *values)):
-        known = ", ".join(INPUT_TYPES)
+        services = ", ".join(INPUT_TYPES)
         raise UsageError(
-            f"api: input_type={text} is neither {known} nor FIELD:QUERY:DOCUMENT, as in task:query:passage"
+            f"api: input_type={text} is neither {services} nor FIELD:QUERY:DOCUMENT, as in task:query:passage"
         )
-    return {role: {field: value} for role, value in zip(("query", "document"), values, strict=True)}
+    query, document = values
+    return {"query": {field: query}, "document": {field: document}}
 
 
 async def halved(
@@ -224,22 +228,24 @@ async def halved(
     if len(texts) == 1:
         raise ServiceError(f"{failure}; {named(texts[0])}") from failure
     half = len(texts) // 2
-    return np.concatenate([await halved(call, part, probe, named) for part in (texts[:half], texts[half:])])
+    first = await halved(call, texts[:half], probe, named)
+    second = await halved(call, texts[half:], probe, named)
+    return np.concatenate([first, second])
 
 
 async def together(
-    service: Service, call: Callable[[Part], Awaitable[np.ndarray]], parts: Iterable[Part], concurrency: int
+    service: Service, call: Callable[[_Batch], Awaitable[np.ndarray]], batches: Iterable[_Batch], concurrency: int
 ) -> list[np.ndarray]:
-    """What ``call`` makes of each part, ``concurrency`` of them at once; the first failure ends all."""
+    """What ``call`` makes of each batch, ``concurrency`` of them at once; the first failure ends all."""
     slots = asyncio.Semaphore(concurrency)
 
-    async def one(part: Part) -> np.ndarray:
+    async def limited(batch: _Batch) -> np.ndarray:
         async with slots:
-            return await call(part)
+            return await call(batch)
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(part)) for part in parts]
+            tasks = [group.create_task(limited(batch)) for batch in batches]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
@@ -247,7 +253,7 @@ async def together(
     return [task.result() for task in tasks]
 
 
-def _parts(length: int, size: int) -> Iterator[range]:
+def _ranges(length: int, size: int) -> Iterator[range]:
     return (range(start, min(start + size, length)) for start in range(0, length, size))
 
 
@@ -257,18 +263,26 @@ def fingerprint_of(spec: str, about: Mapping[str, Any], probe: np.ndarray) -> st
     The first embedding is cached, and it replaces ``probe`` in the digest while the two agree. If they no longer agree,
     a notice reports the change, and ``probe`` is cached in its place.
     """
-    key, cache, known = f"probe of {json.dumps(about, sort_keys=True)}", open_cache(), probe
+    key, cache, reference = f"probe of {json.dumps(about, sort_keys=True)}", open_cache(), probe
     if cache is not None:
         stored = cache.recall(key)
-        known = probe if stored is None else np.array(stored, dtype=np.float32)
-        norms = float(np.linalg.norm(known) * np.linalg.norm(probe))
-        cosine = float(known @ probe) / max(norms, 1e-30) if known.shape == probe.shape else 0.0
+        if stored is not None:
+            reference = np.array(stored, dtype=np.float32)
+        cosine = _cosine(reference, probe)
         if cosine < SAME:
             notice(f"{spec}: service embeddings changed (cosine {cosine:.3f}); re-encoding")
-            known = probe
-        if known is probe:
+            reference = probe
+        if reference is probe:
             cache.remember(key, probe.tolist())
-    return hashlib.sha256(json.dumps([key, [round(float(value), 6) for value in known]]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([key, [round(float(value), 6) for value in reference]]).encode()).hexdigest()
+
+
+def _cosine(first: np.ndarray, second: np.ndarray) -> float:
+    """0 for vectors of different dimensions."""
+    if first.shape != second.shape:
+        return 0.0
+    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / max(norms, 1e-30)
 
 
 def api(
@@ -287,6 +301,5 @@ def api(
 ) -> ServiceEncoder:
     """The encoder ``api``; raises as :func:`retrokit.core.service.service`."""
     endpoint = service("api", model, url, "embeddings", key_env, timeout)
-    given = {"query": query_prompt, "document": document_prompt}
-    prompts = {role: given_prompt(text) for role, text in given.items()}
+    prompts = {"query": given_prompt(query_prompt), "document": given_prompt(document_prompt)}
     return ServiceEncoder(endpoint, revision, dimensions, prompts, input_type, batch, concurrency)

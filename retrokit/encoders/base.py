@@ -280,7 +280,7 @@ def check_finite(embeddings: np.ndarray | Sequence[np.ndarray], name: str) -> No
     if isinstance(embeddings, np.ndarray):
         finite = np.isfinite(embeddings.min(axis=1)) & np.isfinite(embeddings.max(axis=1))
     else:
-        finite = np.array([np.isfinite(part).all() for part in embeddings], dtype=bool)
+        finite = np.array([np.isfinite(embedding).all() for embedding in embeddings], dtype=bool)
     bad = np.flatnonzero(~finite)
     if len(bad):
         raise DataError(

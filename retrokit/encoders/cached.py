@@ -35,35 +35,51 @@ class Store:
         self._dimension = int(identity["dimension"])
         described = json.dumps({**identity, "kind": kind}, sort_keys=True).encode()
         self._key = hashlib.blake2b(described, digest_size=16).digest()
-        shown = {name: identity.get(name, "unknown") for name in ("fingerprint", "precision", "device", "dimension")}
-        self._about = {"spec": spec, "kind": kind, **shown}
+        self._about = {"spec": spec, "kind": kind}
+        for name in ("fingerprint", "precision", "device", "dimension"):
+            self._about[name] = identity.get(name, "unknown")
 
     def embed(self, items: Sequence[Item], role: str, encode: Callable[[list[Item]], Iterable[Batch]]) -> np.ndarray:
         """Pooled embeddings float32 ``[n, d]`` in the order of ``items``. Missing ones are encoded, each item once, and
         cached as soon as they are computed. ``encode`` gives batches of positions in its argument, and their rows."""
-        first: dict[Item, int] = {}
-        for place, item in enumerate(items):
-            first.setdefault(item, place)
-        distinct, places = list(first), np.array([*first.values()], dtype=np.int64)
-        rows = np.empty((len(items), self._dimension), dtype=np.float32)
-        is_there = np.zeros(len(distinct), dtype=bool)
-        for there, contents in self._read(distinct, role):
-            rows[places[there]] = np.frombuffer(b"".join(contents), "<f4").reshape(-1, self._dimension)
-            is_there[there] = True
-        missing = places[~is_there]
+        first_rows: dict[Item, int] = {}
+        for row, item in enumerate(items):
+            first_rows.setdefault(item, row)
+        distinct, distinct_rows = list(first_rows), np.array([*first_rows.values()], dtype=np.int64)
+        embeddings = np.empty((len(items), self._dimension), dtype=np.float32)
+        is_cached = np.zeros(len(distinct), dtype=bool)
+        for positions, contents in self._read(distinct, role):
+            cached_rows = distinct_rows[positions]
+            embeddings[cached_rows] = np.frombuffer(b"".join(contents), "<f4").reshape(-1, self._dimension)
+            is_cached[positions] = True
+        missing = distinct_rows[~is_cached]
         if len(missing):
-            waiting, saved_at = [], time.monotonic()
-            for positions, embeddings in encode([items[place] for place in missing]):
-                rows[missing[positions]] = embeddings
-                waiting.append(missing[positions])
-                if time.monotonic() - saved_at >= SECONDS_AT_RISK:
-                    self._add(items, role, waiting, rows)
-                    waiting, saved_at = [], time.monotonic()
-            self._add(items, role, waiting, rows)
+            self._encode_missing(items, role, encode, missing, embeddings)
         if len(distinct) < len(items):
-            repeated = [place for place, item in enumerate(items) if first[item] != place]
-            rows[repeated] = rows[[first[items[place]] for place in repeated]]
-        return rows
+            repeated = [row for row, item in enumerate(items) if first_rows[item] != row]
+            embeddings[repeated] = embeddings[[first_rows[items[row]] for row in repeated]]
+        return embeddings
+
+    def _encode_missing(
+        self,
+        items: Sequence[Item],
+        role: str,
+        encode: Callable[[list[Item]], Iterable[Batch]],
+        missing: np.ndarray,
+        embeddings: np.ndarray,
+    ) -> None:
+        """Encode the items at ``missing``, int64 ``[n]``, into their rows of ``embeddings``, and cache them."""
+        unsaved: list[np.ndarray] = []
+        saved_at = time.monotonic()
+        for positions, batch in encode([items[row] for row in missing]):
+            rows = missing[positions]
+            embeddings[rows] = batch
+            unsaved.append(rows)
+            if time.monotonic() - saved_at >= SECONDS_AT_RISK:
+                self._add(items, role, unsaved, embeddings)
+                unsaved = []
+                saved_at = time.monotonic()
+        self._add(items, role, unsaved, embeddings)
 
     def arrays(
         self, items: Sequence[Item], role: str, encode: Callable[[list[Item]], Sequence[np.ndarray]]
@@ -71,14 +87,14 @@ class Store:
         """An array ``[?, d]`` per item, of the type of its kind: embeddings of tokens in half precision, chunks,
         whether it is cut. Missing ones are computed, each item once, and cached."""
         distinct, dtype = list(dict.fromkeys(items)), _TYPE[self._kind]
-        by_item = {
-            distinct[number]: np.frombuffer(content, dtype).reshape(-1, self._dimension)
-            for numbers, contents in self._read(distinct, role)
-            for number, content in zip(numbers, contents, strict=True)
-        }
+        by_item: dict[Item, np.ndarray] = {}
+        for positions, contents in self._read(distinct, role):
+            for position, content in zip(positions, contents, strict=True):
+                by_item[distinct[position]] = np.frombuffer(content, dtype).reshape(-1, self._dimension)
         missing = [item for item in distinct if item not in by_item]
         if missing:
-            by_item |= dict(zip(missing, (array.astype(dtype) for array in encode(missing)), strict=True))
+            for item, array in zip(missing, encode(missing), strict=True):
+                by_item[item] = array.astype(dtype)
             self._keep([(item, by_item[item]) for item in missing], role)
         return [by_item[item] for item in items]
 
@@ -87,21 +103,21 @@ class Store:
         for start in range(0, len(items), _GROUP[self._kind]):
             keys = [_item_key(item, role) for item in items[start : start + _GROUP[self._kind]]]
             contents = self._cache.read(self._key, self._about, keys)
-            there = [i for i, key in enumerate(keys) if key in contents]
-            yield [start + i for i in there], [contents[keys[i]] for i in there]
+            positions = [position for position, key in enumerate(keys) if key in contents]
+            yield [start + position for position in positions], [contents[keys[position]] for position in positions]
 
-    def _add(self, items: Sequence[Item], role: str, waiting: Sequence[np.ndarray], rows: np.ndarray) -> None:
-        """Cache the ``waiting`` numbers of ``rows`` that are finite. Others are an error, which the encoder reports."""
-        numbers = np.concatenate([*waiting, np.empty(0, dtype=np.int64)])
-        finite = numbers[np.isfinite(rows[numbers]).all(axis=1)]
-        self._keep([(items[number], rows[number]) for number in finite], role)
+    def _add(self, items: Sequence[Item], role: str, unsaved: Sequence[np.ndarray], embeddings: np.ndarray) -> None:
+        """Cache those of the ``unsaved`` rows that are finite. Others are an error, which the encoder reports."""
+        rows = np.concatenate([*unsaved, np.empty(0, dtype=np.int64)])
+        finite = rows[np.isfinite(embeddings[rows]).all(axis=1)]
+        self._keep([(items[row], embeddings[row]) for row in finite], role)
 
     def _keep(self, embeddings: Sequence[tuple[Item, np.ndarray]], role: str) -> None:
-        if embeddings:
-            rows = [
-                (_item_key(item, role), embedding.astype(embedding.dtype.newbyteorder("<"), copy=False).tobytes())
-                for item, embedding in embeddings
-            ]
+        rows = []
+        for item, embedding in embeddings:
+            little_endian = embedding.dtype.newbyteorder("<")
+            rows.append((_item_key(item, role), embedding.astype(little_endian, copy=False).tobytes()))
+        if rows:
             self._cache.add(self._key, self._about, rows)
 
 
@@ -126,31 +142,37 @@ class CachedEncoder(EncoderView, LayeredEncoder):
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         super().__init__(encoder)
         self._cache = cache
-        self._settled: dict[str, Any] | None = None
+        self._settled_identities: dict[str, Any] | None = None
 
     def settle(self) -> None:
-        self._settled = {}
+        self._settled_identities = {}
 
     def identity(self, precision: str = "auto") -> dict[str, Any] | None:
-        if self._settled is None:
+        identities = self._settled_identities
+        if identities is None:
             return self._encoder.identity(precision)
-        if precision not in self._settled:
-            self._settled[precision] = self._encoder.identity(precision)
-        return self._settled[precision]
+        if precision not in identities:
+            identities[precision] = self._encoder.identity(precision)
+        return identities[precision]
 
     def _identity_for(self, items: Sequence[Item], role: Role, precision: str = "auto") -> dict[str, Any] | None:
         """The identity in a role, with what the task of ``items`` puts before their texts unless they contain it."""
-        identity, first = self.identity(precision), items[0] if len(items) else None
-        if identity is not None and role == "document":  # encoders that differ in queries share documents
+        identity = self.identity(precision)
+        if identity is None:
+            return None
+        if role == "document":  # encoders that differ in queries share documents
             identity = {**identity, "fingerprint": self.document_fingerprint()}
-        if identity is None or not isinstance(first, Prompted):
-            return identity
-        prompt = self._encoder.prompt_of(items, role)
-        return identity if prompt == (first.prefix or self.prompts[role]) else {**identity, "prompt": prompt}
+        first = items[0] if len(items) else None
+        if isinstance(first, Prompted):
+            prompt = self._encoder.prompt_of(items, role)
+            if prompt != (first.prefix or self.prompts[role]):
+                identity = {**identity, "prompt": prompt}
+        return identity
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        is_question = self._settled is not None and len(items) == 1  # one by one, sooner computed than kept
-        identity = self._identity_for(items, role, precision) if len(items) and not is_question else None
+        is_settled = self._settled_identities is not None
+        is_cheap = not len(items) or (is_settled and len(items) == 1)  # one query is cheaper to encode than to store
+        identity = None if is_cheap else self._identity_for(items, role, precision)
         if identity is None:
             return self._encoder.embed(items, role, precision)
         store = Store(self._cache, identity, self.spec)
@@ -161,7 +183,9 @@ class CachedEncoder(EncoderView, LayeredEncoder):
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
         def make(missing: list[Item]) -> list[np.ndarray]:
             is_cut = self._encoder.cut(missing, role)
-            return list(np.full((len(missing), 1, 1), _UNKNOWN) if is_cut is None else is_cut.reshape(-1, 1, 1))
+            if is_cut is None:
+                is_cut = np.full(len(missing), _UNKNOWN)
+            return list(is_cut.reshape(-1, 1, 1))
 
         identity = self._identity_for(items, role) if self.max_length(role) is not None else None
         if identity is None:
@@ -182,8 +206,8 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         return self
 
     def every_layer(self) -> tuple[Encoder, list[int]]:
-        whole, widths = self._encoder.with_layers().every_layer()
-        return CachedEncoder(whole, self._cache), widths
+        all_layers, widths = self._encoder.with_layers().every_layer()
+        return CachedEncoder(all_layers, self._cache), widths
 
     def layer_weights(self) -> list[dict[str, Tensor]]:
         return self._encoder.with_layers().layer_weights()

@@ -57,21 +57,21 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
 
 
 def _check_weights(model: PreTrainedModel, info: dict[str, Any], unused: Collection[str], head: bool) -> None:
-    base = f"{model.base_model_prefix}."
     missing = [name for name in info["missing_keys"] if not _is_within(name, unused)]
     if not head:
-        missing = [name for name in missing if name.startswith(base)]
-    problems = {
+        missing = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
+    mismatched = []
+    for name, shape, expected in info["mismatched_keys"]:
+        mismatched.append(f"{name} ({_shape(shape)} for {_shape(expected)})")
+    names_by_problem = {
         "lack": missing,
         "have no place for": [name for name in info["unexpected_keys"] if _belongs(model, name)],
-        "have another shape in": [
-            f"{name} ({_shape(there)} for {_shape(expected)})" for name, there, expected in info["mismatched_keys"]
-        ],
+        "have another shape in": mismatched,
     }
-    said = [f"its weights {problem} {listed(names)}" for problem, names in problems.items() if names]
-    said += [f"its weights cannot be read: {message}" for message in info.get("error_msgs", ())]
-    if said:
-        raise ValueError("; ".join(said))
+    problems = [f"its weights {problem} {listed(names)}" for problem, names in names_by_problem.items() if names]
+    problems += [f"its weights cannot be read: {message}" for message in info.get("error_msgs", ())]
+    if problems:
+        raise ValueError("; ".join(problems))
 
 
 def _is_within(name: str, modules: Collection[str]) -> bool:
@@ -92,9 +92,8 @@ def _shape(size: Any) -> str:
 
 def listed(names: Collection[str]) -> str:
     """The first few names, and how many more there are."""
-    shown = sorted(names)[:LISTED]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    line = ", ".join(sorted(names)[:LISTED])
+    return f"{line} and {len(names) - LISTED} more" if len(names) > LISTED else line
 
 
 def check_parts(loaded: SentenceTransformer, path: str) -> None:
@@ -102,19 +101,25 @@ def check_parts(loaded: SentenceTransformer, path: str) -> None:
     for tower in towers(loaded):
         _check_tokenizer(tower, path)
         check_positions(tower, path)
+        for module in tower:
+            _check_lengths(module)
     prompts = loaded.prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
         raise ValueError("its prompts are not texts by name")
-    for module in (module for tower in towers(loaded) for module in tower):
-        for name in ("max_seq_length", "query_length", "document_length"):
-            length = getattr(module, name, None)
-            if length is not None and (isinstance(length, bool) or not isinstance(length, int | float) or length < 1):
-                raise ValueError(f"its {name} is {length!r}, and no number of tokens")
     dimension = loaded.get_embedding_dimension()
     for role in ("query", "document"):
         width = engine.plainly(loaded, PROBES, role).shape[-1]
         if width != dimension and not isinstance(loaded[-1], Prepare):  # which may take some of them
             raise ValueError(f"its {role} embeddings have {width} dimensions, and it says {dimension}")
+
+
+def _check_lengths(module: nn.Module) -> None:
+    for name in ("max_seq_length", "query_length", "document_length"):
+        length = getattr(module, name, None)
+        if length is None:
+            continue
+        if isinstance(length, bool) or not isinstance(length, int | float) or length < 1:
+            raise ValueError(f"its {name} is {length!r}, and no number of tokens")
 
 
 def _check_tokenizer(loaded: SentenceTransformer, path: str) -> None:
@@ -137,9 +142,10 @@ def _check_tokenizer(loaded: SentenceTransformer, path: str) -> None:
 def positions_of(first: nn.Module) -> tuple[int, int] | None:
     """Rows of the table of positions of a model's first module, and how many of them a text may use, for RoBERTa's kind
     begins behind the padding's; ``None`` if it has no table."""
-    for name, part in first.named_modules():
-        if isinstance(part, nn.Embedding) and name.endswith("position_embeddings"):
-            return part.num_embeddings, part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1)
+    for name, table in first.named_modules():
+        if isinstance(table, nn.Embedding) and name.endswith("position_embeddings"):
+            unused = 0 if table.padding_idx is None else table.padding_idx + 1
+            return table.num_embeddings, table.num_embeddings - unused
     return None
 
 

@@ -35,13 +35,15 @@ class ChunkedEncoder(EncoderView, Chunked):
         self._size, self._overlap, self._pool = size, overlap, pool
 
     def split(self, items: Sequence[Item]) -> tuple[list[Item], np.ndarray]:
-        spans = self.encoder.spans(items, self._size, self._overlap)
-        chunks = [
-            item if len(places) == 1 else item.part(start, end) if isinstance(item, Prompted) else item[start:end]
-            for item, places in zip(items, spans, strict=True)
-            for start, end in places.tolist()
-        ]
-        return chunks, np.array([len(places) for places in spans], dtype=np.int64)
+        chunks: list[Item] = []
+        spans_of_items = self.encoder.spans(items, self._size, self._overlap)
+        for item, spans in zip(items, spans_of_items, strict=True):
+            if len(spans) == 1:
+                chunks.append(item)
+                continue
+            for start, end in spans.tolist():
+                chunks.append(item.part(start, end) if isinstance(item, Prompted) else item[start:end])
+        return chunks, np.array([len(spans) for spans in spans_of_items], dtype=np.int64)
 
     def in_chunks(self) -> Chunked | None:
         return self if self._pool == "max" else None
@@ -103,14 +105,14 @@ def best_chunks(search: Search, queries: np.ndarray, k: int, owner: np.ndarray) 
     count = int(owner[-1]) + 1
     k, depth = min(k, count), min(len(owner), -(-k * len(owner) // count))
     results: list[Any] = [None] * len(queries)
-    left = np.arange(len(queries))
+    unfinished = np.arange(len(queries))
     while True:
-        for number, (scores, rows) in zip(left.tolist(), search(queries[left], depth), strict=True):
-            _, places = np.unique(owner[rows], return_index=True)
-            best = np.sort(places)[:k]
-            results[number] = scores[best], owner[rows[best]]
-        left = np.array([number for number in left.tolist() if len(results[number][0]) < k], dtype=np.int64)
-        if depth == len(owner) or not len(left):
+        for query, (scores, rows) in zip(unfinished.tolist(), search(queries[unfinished], depth), strict=True):
+            _, ranks = np.unique(owner[rows], return_index=True)
+            best = np.sort(ranks)[:k]
+            results[query] = scores[best], owner[rows[best]]
+        unfinished = np.array([query for query in unfinished.tolist() if len(results[query][0]) < k], dtype=np.int64)
+        if depth == len(owner) or not len(unfinished):
             return results
         depth = min(len(owner), 4 * depth)
 

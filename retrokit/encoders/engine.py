@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -51,17 +52,17 @@ def batches(
 ) -> Iterator[Batch]:
     """Embeddings of ``texts``, a chunk at a time, the longest texts first; they may be not finite. The first module
     computes in ``dtype``, pooling and what follows in float32."""
-    shown = np.array([isinstance(text, Image) for text in texts], dtype=bool)
-    for modality, items in (("text", np.flatnonzero(~shown)), ("image", np.flatnonzero(shown))):
+    is_image = np.array([isinstance(text, Image) for text in texts], dtype=bool)
+    for modality, items in (("text", np.flatnonzero(~is_image)), ("image", np.flatnonzero(is_image))):
         if not len(items):
             continue
         tower = tower_of(model, role, modality)
-        for chunk, parts in _outputs(tower, [texts[item] for item in items.tolist()], role, prompt, dtype):
-            positions, rows_of_parts = [], []
-            for rows, features in parts:
+        for chunk, outputs in _outputs(tower, [texts[item] for item in items.tolist()], role, prompt, dtype):
+            positions, embeddings = [], []
+            for rows, features in outputs:
                 positions.append(items[chunk[rows]])
-                rows_of_parts.append(embeddings_of(tower, features, role).float().cpu().numpy())
-            yield np.concatenate(positions), np.concatenate(rows_of_parts)
+                embeddings.append(embeddings_of(tower, features, role).float().cpu().numpy())
+            yield np.concatenate(positions), np.concatenate(embeddings)
 
 
 @torch.inference_mode()
@@ -78,8 +79,8 @@ def plainly(model: SentenceTransformer, texts: list[str], role: str) -> Tensor:
 def embeddings_of(model: SentenceTransformer, features: dict[str, Any], role: str) -> Tensor:
     """The embeddings ``[n, d]`` that the modules behind the first one make of its output, as the library truncates
     them."""
-    for place in range(1, len(model)):
-        features = model[place](features, **keywords(model, place, role))
+    for index in range(1, len(model)):
+        features = model[index](features, **keywords(model, index, role))
     embeddings: Tensor = features["sentence_embedding"]
     return embeddings[:, : model.truncate_dim]
 
@@ -96,12 +97,12 @@ def encode_tokens(
     model = tower_of(model, role)
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long)
     embeddings: list[np.ndarray] = [np.empty(0)] * len(texts)
-    for chunk, parts in _outputs(model, texts, role, prompt, dtype):
-        for rows, features in parts:
+    for chunk, outputs in _outputs(model, texts, role, prompt, dtype):
+        for rows, features in outputs:
             tokens, lengths = _tokens(model, features, special.to(model.device))
             bounds = np.cumsum(lengths.cpu().numpy())[:-1]
-            for row, part in zip(chunk[rows], np.split(tokens.float().cpu().numpy(), bounds), strict=True):
-                embeddings[row] = part.copy()  # a view would keep the whole batch in memory
+            for row, text_tokens in zip(chunk[rows], np.split(tokens.float().cpu().numpy(), bounds), strict=True):
+                embeddings[row] = text_tokens.copy()  # a view would keep the whole batch in memory
     return embeddings
 
 
@@ -116,15 +117,16 @@ def train_tokens(
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long, device=model.device)
     order = longest_first(texts)
     embeddings: list[Tensor] = [torch.empty(0)] * len(texts)
-    for rows in (
-        np.split(order, range(TRAINED_TEXTS, len(order), TRAINED_TEXTS)) if model.device.type == "cpu" else [order]
-    ):
-        part = model.preprocess([texts[row] for row in rows], prompt=prompt, task=role)
-        tokens, lengths = _tokens(model, _forward(model[0], part, model.device, **keywords(model, 0, role)), special)
-        for row, of_text in zip(rows, tokens.split(lengths.tolist()), strict=True):
-            embeddings[row] = of_text
+    batches_of_rows = [order]
+    if model.device.type == "cpu":
+        batches_of_rows = np.split(order, range(TRAINED_TEXTS, len(order), TRAINED_TEXTS))
+    for rows in batches_of_rows:
+        batch = model.preprocess([texts[row] for row in rows], prompt=prompt, task=role)
+        tokens, lengths = _tokens(model, _forward(model[0], batch, model.device, **keywords(model, 0, role)), special)
+        for row, text_tokens in zip(rows, tokens.split(lengths.tolist()), strict=True):
+            embeddings[row] = text_tokens
     padded = nn.utils.rnn.pad_sequence(embeddings, batch_first=True)
-    counts = torch.tensor([len(of_text) for of_text in embeddings], device=padded.device)
+    counts = torch.tensor([len(text_tokens) for text_tokens in embeddings], device=padded.device)
     return padded.float(), torch.arange(padded.shape[1], device=padded.device) < counts[:, None]
 
 
@@ -143,15 +145,15 @@ def tokens_at_once(device: torch.device) -> int:
     return CPU_TOKENS if device.type == "cpu" else GPU_TOKENS
 
 
-def ranges_of_tokens(lengths: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Ranges of at most ``most`` tokens, padding included, of texts whose lengths do not increase; or of one text.
+def ranges_of_tokens(lengths: Sequence[int], limit: int) -> list[tuple[int, int]]:
+    """Ranges of at most ``limit`` tokens, padding included, of texts whose lengths do not increase; or of one text.
 
     >>> ranges_of_tokens([9, 5, 4, 3, 1, 1], 10)
     [(0, 1), (1, 3), (3, 6)]
     """
     ranges, start = [], 0
     while start < len(lengths):
-        end = min(len(lengths), start + max(1, most // max(1, lengths[start])))
+        end = min(len(lengths), start + max(1, limit // max(1, lengths[start])))
         ranges.append((start, end))
         start = end
     return ranges
@@ -172,31 +174,31 @@ def _outputs(
     if device.type == "cpu":
         keep_freed()
     model.eval()
-    transformer, taken = computing(model[0], dtype), keywords(model, 0, role)
+    transformer, options = computing(model[0], dtype), keywords(model, 0, role)
     order = longest_first(texts)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
-        most, most_items = tokens_at_once(device), CHUNK
+        max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
 
-        def computed(parts: Iterator[Features]) -> Iterator[Features]:
-            nonlocal most, most_items
+        def computed(prepared: Iterator[Features]) -> Iterator[Features]:
+            nonlocal max_tokens, max_items
             waiting: list[Features] = []
-            while part := waiting.pop() if waiting else next(parts, None):
-                rows, batch = part
+            while batch_of_rows := waiting.pop() if waiting else next(prepared, None):
+                rows, batch = batch_of_rows
                 try:
-                    features = _forward(transformer, batch, device, **taken)
+                    features = _forward(transformer, batch, device, **options)
                 except torch.OutOfMemoryError:
                     waiting += _halves(rows, batch, device)
-                    if _is_by_items(batch, len(rows)):  # of the chunks that follow
-                        most_items = len(rows) // 2
+                    if _is_by_items(batch, len(rows)):
+                        max_items = len(rows) // 2
                     else:
-                        most = max(1, most // 2)
+                        max_tokens = max(1, max_tokens // 2)
                     notice(f"the memory of {device} ran out: on with batches of half the size")
                     continue
                 yield rows, features
                 advance(len(rows))
 
         for chunk, features in _tokenised(model, texts, order, role, prompt):
-            yield chunk, computed(_batches(features, len(chunk), most, most_items))
+            yield chunk, computed(_batches(features, len(chunk), max_tokens, max_items))
 
 
 def _tokenised(
@@ -210,17 +212,18 @@ def _tokenised(
     def features(chunk: np.ndarray) -> dict[str, Any]:
         if isinstance(texts[chunk[0]], Image):
             return preprocess(model, [texts[i] for i in chunk], prompt, role)
-        given = [start_of(texts[i], model.tokenizer, limit) for i in chunk]
-        if hasattr(model.tokenizer, "encode_batch") and any(len(text) > 2 * PIECE for text in given):
-            return _bags(model, given, role, prompt)
-        return preprocess(model, given, prompt, role)
+        starts = [start_of(texts[i], model.tokenizer, limit) for i in chunk]
+        if hasattr(model.tokenizer, "encode_batch") and any(len(start) > 2 * PIECE for start in starts):
+            return _bags(model, starts, role, prompt)
+        return preprocess(model, starts, prompt, role)
 
     with ThreadPoolExecutor(1, "tokenise") as background:
-        coming = [background.submit(features, chunk) for chunk in chunks[:1]]
-        for number, chunk in enumerate(chunks):
-            ready = coming.pop().result()
-            coming += [background.submit(features, following) for following in chunks[number + 1 : number + 2]]
-            yield chunk, ready
+        submitted = deque([background.submit(features, chunk) for chunk in chunks[:1]])
+        for number, chunk in enumerate(chunks, start=1):
+            chunk_features = submitted.popleft().result()
+            if number < len(chunks):
+                submitted.append(background.submit(features, chunks[number]))
+            yield chunk, chunk_features
 
 
 def preprocess(
@@ -228,34 +231,34 @@ def preprocess(
 ) -> dict[str, Any]:
     """The features of items in the role ``task``, all of them texts or all images; an image has no prompt. ``limit`` is
     a ``max_length``, which does not raise the model's own."""
-    given: Sequence[Any] = items
-    if limit and (own := token_limit(model, task)) is not None:
-        limit = {"max_length": min(own, limit["max_length"])}
+    if limit and (model_limit := token_limit(model, task)) is not None:
+        limit = {"max_length": min(model_limit, limit["max_length"])}
+    inputs: Sequence[Any] = items
     if isinstance(items[0], Image):
-        given = [{"image": item.picture()} for item in items if isinstance(item, Image)]
+        inputs = [{"image": item.picture()} for item in items if isinstance(item, Image)]
     elif len(model.modalities) > 1:  # else the library opens what looks like the path or the address of an image
-        given = [{"text": text} for text in items]
-    features: dict[str, Any] = model.preprocess(given, prompt=prompt, task=task, **limit)
+        inputs = [{"text": text} for text in items]
+    features: dict[str, Any] = model.preprocess(inputs, prompt=prompt, task=task, **limit)
     return features
 
 
 def pieces(text: str) -> Iterator[tuple[int, int]]:
     """Where the pieces of a text lie that are tokenised one by one, each from a space on."""
-    places = [0]
-    while len(text) - places[-1] > 2 * PIECE and (space := text.find(" ", places[-1] + PIECE)) > 0:
-        places.append(space)
-    return pairwise([*places, len(text)])
+    starts = [0]
+    while len(text) - starts[-1] > 2 * PIECE and (space := text.find(" ", starts[-1] + PIECE)) > 0:
+        starts.append(space)
+    return pairwise([*starts, len(text)])
 
 
 def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None) -> dict[str, Any]:
     """The features of a static encoder's texts, of a long one piece by piece: a token takes half a kilobyte."""
     bags = []
     for text in texts:
-        parts = [
-            model.preprocess([text[start:end]], prompt=None if start else prompt, task=role)
-            for start, end in pieces(text)
-        ]
-        bags.append(torch.cat([part["input_ids"] for part in parts]))
+        ids = []
+        for start, end in pieces(text):
+            features = model.preprocess([text[start:end]], prompt=None if start else prompt, task=role)
+            ids.append(features["input_ids"])
+        bags.append(torch.cat(ids))
     starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
     return {"input_ids": torch.cat(bags), "offsets": torch.from_numpy(starts)}
 
@@ -280,13 +283,11 @@ def start_of(text: str, tokenizer: Any, limit: int | None) -> str:
     """
     size = CHARACTERS_A_TOKEN * (limit or 0)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if len(text) > ENDLESS and getattr(getattr(backend, "model", None), "max_input_chars_per_word", ENDLESS) < ENDLESS:
-        text = re.sub(rf"([A-Za-z0-9]{{{ENDLESS}}})[A-Za-z0-9]+", r"\1", text)
-    if limit is None or len(text) <= 2 * size or not hasattr(backend, "truncation"):
-        return text
-    if {getattr(tokenizer, "truncation_side", "right"), (backend.truncation or {}).get("direction", "right")} != {
-        "right"
-    }:
+    if len(text) > ENDLESS:
+        longest_word = getattr(getattr(backend, "model", None), "max_input_chars_per_word", ENDLESS)
+        if longest_word < ENDLESS:
+            text = re.sub(rf"([A-Za-z0-9]{{{ENDLESS}}})[A-Za-z0-9]+", r"\1", text)
+    if limit is None or not hasattr(backend, "truncation") or truncates_left(tokenizer):
         return text
     while 2 * size < len(text):
         start = text[:size]
@@ -300,6 +301,13 @@ def start_of(text: str, tokenizer: Any, limit: int | None) -> str:
     return text
 
 
+def truncates_left(tokenizer: Any) -> bool:
+    """Whether a fast tokenizer cuts off the start of a long text."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    sides = (getattr(tokenizer, "truncation_side", ""), (backend.truncation or {}).get("direction"))
+    return "left" in sides
+
+
 def _special_ids(model: SentenceTransformer) -> set[int]:
     """The ids of special tokens, without the one for unknown words unless it has a second meaning."""
     tokenizer = model.tokenizer
@@ -308,8 +316,8 @@ def _special_ids(model: SentenceTransformer) -> set[int]:
         added = tokenizer.get_added_tokens_decoder().items()
         return {id for id, token in added if token.special and token.content != unknown}
     roles = ("bos", "eos", "sep", "pad", "cls", "mask")
-    named = {getattr(tokenizer, f"{role}_token_id", None) for role in roles}
-    return {id for id in tokenizer.all_special_ids if id in named or id != tokenizer.unk_token_id}
+    ids = {getattr(tokenizer, f"{role}_token_id", None) for role in roles}
+    return {id for id in tokenizer.all_special_ids if id in ids or id != tokenizer.unk_token_id}
 
 
 def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,11 +335,19 @@ def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tenso
     return features["token_embeddings"][counts], counts.sum(dim=1)
 
 
-def _forward(first: nn.Module, batch: dict[str, Any], device: torch.device, **taken: str) -> dict[str, Any]:
+def _forward(first: nn.Module, batch: dict[str, Any], device: torch.device, **options: str) -> dict[str, Any]:
     """The output of a first module, which takes more than features; its floats are float32."""
-    features = {key: value.to(device) if isinstance(value, Tensor) else value for key, value in batch.items()}
-    features = first(features, **taken)
-    return {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
+    features = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    return floats_in_float32(first(features, **options))
+
+
+def floats_in_float32(features: dict[str, Any]) -> dict[str, Any]:
+    """The features, their tensors of other floating-point types converted."""
+    converted = dict(features)
+    for name, value in features.items():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            converted[name] = value.float()
+    return converted
 
 
 def _batches(features: dict[str, Any], count: int, max_tokens: int, max_items: int = CHUNK) -> Iterator[Features]:
@@ -368,22 +384,20 @@ def _halves(rows: np.ndarray, batch: dict[str, Any], device: torch.device) -> li
         )
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    middle = len(rows) // 2
-    return [(rows[part], _rows(batch, np.arange(len(rows))[part], mask)) for part in (np.s_[middle:], np.s_[:middle])]
+    first, second = np.split(np.arange(len(rows)), [len(rows) // 2])
+    return [(rows[half], _rows(batch, half, mask)) for half in (second, first)]
 
 
 def _rows(features: dict[str, Any], rows: np.ndarray, mask: Tensor | None = None) -> dict[str, Any]:
     """The given rows, without the columns that are padding in all of them."""
     index = torch.from_numpy(rows)
     if mask is None:
-        return {key: value[index] if isinstance(value, Tensor) else value for key, value in features.items()}
+        return {name: value[index] if isinstance(value, Tensor) else value for name, value in features.items()}
     columns = mask[index].any(dim=0)
-    taken = {}
-    for key, value in features.items():
-        if not isinstance(value, Tensor) or value.ndim == 0 or value.shape[0] != mask.shape[0]:
-            taken[key] = value
-        elif value.ndim >= 2 and value.shape[1] == mask.shape[1]:
-            taken[key] = value[index][:, columns]
-        else:
-            taken[key] = value[index]
-    return taken
+    selected = dict(features)
+    for name, value in features.items():
+        if isinstance(value, Tensor) and value.ndim and len(value) == len(mask):
+            selected[name] = value[index]
+            if value.ndim >= 2 and value.shape[1] == mask.shape[1]:
+                selected[name] = value[index][:, columns]
+    return selected

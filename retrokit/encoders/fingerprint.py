@@ -97,27 +97,35 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
     """Architecture, modules with their settings, and tokenizer; of several towers those of each."""
     if has_routes(model):
         return {"towers": [describe(tower) for tower in towers(model)]}
-    config = getattr(model[0], "config", None)
-    settings = {"class": type(model[0]).__name__} if config is None else config.to_dict()
-    attention = attention_of(config)
-    settings |= {} if attention in (None, "sdpa") else {"attention": attention}
+    modules: list[dict[str, Any]] = []
+    for module in model:
+        modules.append({"class": type(module).__name__, "config": getattr(module, "get_config_dict", dict)()})
     tokenizer = model.tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    is_fast = hasattr(backend, "to_str")
-    images = {}
+    is_fast = hasattr(getattr(tokenizer, "backend_tokenizer", tokenizer), "to_str")
+    description: dict[str, Any] = {
+        "architecture": _architecture(model[0]),
+        "modules": modules,
+        "tokenizer": tokenizer_settings(tokenizer) if is_fast else sorted(tokenizer.get_vocab().items()),
+    }
+    if model.truncate_dim is not None:
+        description["truncate_dim"] = model.truncate_dim
+    if any((model.module_kwargs or {}).values()):
+        description["keywords"] = model.module_kwargs
     if model.supports("image"):
         processor = model[0].processor
-        images = {"images": getattr(processor, "image_processor", processor).to_dict(), "pillow": version("pillow")}
-    return {
-        "architecture": {key: value for key, value in settings.items() if key not in _CONFIG_WITHOUT_EFFECT},
-        "modules": [
-            {"class": type(module).__name__, "config": getattr(module, "get_config_dict", dict)()} for module in model
-        ],
-        "tokenizer": tokenizer_settings(tokenizer) if is_fast else sorted(tokenizer.get_vocab().items()),
-        **({} if model.truncate_dim is None else {"truncate_dim": model.truncate_dim}),
-        **({"keywords": model.module_kwargs} if any((model.module_kwargs or {}).values()) else {}),
-        **images,
-    }
+        description["images"] = getattr(processor, "image_processor", processor).to_dict()
+        description["pillow"] = version("pillow")
+    return description
+
+
+def _architecture(first: Any) -> dict[str, Any]:
+    """The settings of a model's first module that decide embeddings."""
+    config = getattr(first, "config", None)
+    settings = {"class": type(first).__name__} if config is None else config.to_dict()
+    attention = attention_of(config)
+    if attention not in (None, "sdpa"):
+        settings["attention"] = attention
+    return {name: value for name, value in settings.items() if name not in _CONFIG_WITHOUT_EFFECT}
 
 
 _CONFIG_WITHOUT_EFFECT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache")
@@ -145,14 +153,16 @@ def code_of(kinds: Iterable[type], files: Iterable[str] = ()) -> Mapping[str, st
     return {**{name: version(name) for name in _LIBRARIES}, "source": " ".join(sorted(map(_digest, sources)))}
 
 
-_SCORING = ("encoders", "reranking", "similarities")  # parts of the package
+_SCORING = ("encoders", "reranking", "similarities")  # folders of the package
 
 
 def environment(scorer: type, device: object) -> str:
     """What decides the bits of a score in addition to the fingerprint of a ``scorer`` on ``device``: libraries, code,
     and the kind of device. If the code cannot be determined, no two calls agree."""
     package = Path(__file__).parents[1]
-    files = (str(file) for part in _SCORING for file in (package / part).rglob("*.py"))
+    files: list[str] = []
+    for folder in _SCORING:
+        files += map(str, (package / folder).rglob("*.py"))
     code = code_of([scorer], files)
     return json.dumps([uuid4().hex if code is None else dict(code), str(device).partition(":")[0]], sort_keys=True)
 

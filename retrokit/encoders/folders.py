@@ -3,7 +3,7 @@
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -77,20 +77,25 @@ def check_folder(path: str) -> None:
     """Raise :class:`DataError` for a folder without a model at its top; say so of a run that lost its description."""
     if not os.path.isdir(path):
         return
+    folder = Path(path)
     run = read_run(path) if is_run(path) else None
-    if not any(os.path.isfile(os.path.join(path, name)) for name in _TOPS):
+    if not any((folder / name).is_file() for name in _TOPS):
         if run is not None:
             run.finished(path)
         raise DataError(path, f"is not a model: it has none of {', '.join(_TOPS)}")
-    for name in run.files or () if run is not None else ():
-        if name != CARD and not os.path.exists(os.path.join(path, name)):
-            raise DataError(os.path.join(path, name), "is missing: it is a part of the model that the run has saved")
-    settings = Path(path, _SETTINGS)
-    if settings.is_file() and not os.path.isfile(os.path.join(path, _TOPS[0])):
+    if run is not None:
+        _check_files(folder, run.files or ())
+    if (folder / _SETTINGS).is_file() and not (folder / _TOPS[0]).is_file():
         raise DataError(path, f"has lost a part: there is {_SETTINGS}, and no {_TOPS[0]}")
-    check_kind(path, Path(path))
-    if run is None and os.path.isfile(os.path.join(path, _METRICS)):
+    check_kind(path, folder)
+    if run is None and (folder / _METRICS).is_file():
         notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
+
+
+def _check_files(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        if name != CARD and not (folder / name).exists():
+            raise DataError(folder / name, "is missing: it is a part of the model that the run has saved")
 
 
 _KINDS = {
@@ -128,11 +133,14 @@ def stands_alone(path: str) -> bool:
     """Whether all that is loaded with the folder ``path`` is in it: no model is linked to, or named for the rest."""
     if not any(os.path.isfile(os.path.join(path, name)) for name in ("modules.json", "config.json")):
         return False  # it is no model: nothing below it is looked at, which may be the whole disk
-    parts = below(path)
-    if any(entry.is_symlink() and entry.is_dir() for entry in parts):
-        return False
-    settings = (entry.read_bytes() for entry in parts if entry.name.endswith("config.json") and entry.is_file())
-    return not any(name in content for content in settings for name in _ELSEWHERE)
+    for entry in below(path):
+        if entry.is_symlink() and entry.is_dir():
+            return False
+        if entry.name.endswith("config.json") and entry.is_file():
+            settings = entry.read_bytes()
+            if any(name in settings for name in _ELSEWHERE):
+                return False
+    return True
 
 
 def below(path: str) -> list[Path]:

@@ -49,18 +49,18 @@ def kept(area: str, key: str, write: Callable[[Path], Note]) -> Iterator[Path]:
     """
     cache = cache_folder()
     if cache is None:
-        with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder))
-            yield Path(folder)
+        with tempfile.TemporaryDirectory() as temporary:
+            write(Path(temporary))
+            yield Path(temporary)
         return
-    place = cache / area / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
-    with disk_errors(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{place}.lock"):
-            if not (place / _NOTE).is_file():
-                with folder_in_the_making(place, check=lambda: None) as unfinished:
+    folder = cache / area / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+    with disk_errors(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock"):
+            if not (folder / _NOTE).is_file():
+                with folder_in_the_making(folder, check=lambda: None) as unfinished:
                     write_json(unfinished / _NOTE, asdict(write(unfinished)), kind="kept")
-    yield place
+    yield folder
 
 
 def kept_in(cache: Path) -> list[Kept]:

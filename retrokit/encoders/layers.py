@@ -5,7 +5,7 @@ Layer 0 is the embedding layer (CROP, Figure 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.core.errors import UsageError
-from retrokit.encoders.base import Encoder
-from retrokit.encoders.engine import embeddings_of
+from retrokit.data.prompted import texts_of
+from retrokit.encoders import engine
+from retrokit.encoders.base import Batch, Encoder, Item
+from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import has_routes, tower_of, with_modules
+from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -45,6 +48,30 @@ def every_layer(model: SentenceTransformer, spec: str) -> tuple[SentenceTransfor
     result = with_modules(model, modules)
     result.truncate_dim, result.module_kwargs = None, None
     return result, widths[0]
+
+
+class EveryLayer(TorchEncoder):
+    """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
+
+    def __init__(self, encoder: TorchEncoder) -> None:
+        model, self.widths = every_layer(encoder.model, encoder.spec)
+        super().__init__(encoder.spec, model, encoder.similarity)
+        self._encoder = encoder
+
+    @property
+    def dimension(self) -> int:
+        return sum(self.widths)
+
+    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
+        dtype = self._computing_in(precision)
+        with hidden_states(self.transformers()):
+            yield from engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
+
+    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
+        self._encoder.use_with(similarity, dims)
+
+    def fingerprint(self) -> str:
+        return f"{self._encoder.fingerprint()} after every layer"
 
 
 @contextmanager
@@ -77,10 +104,13 @@ class _PoolEveryLayer(nn.Module):
         states = features.pop("all_layer_embeddings")
         if len(states) != self.count + 1:
             raise UsageError(f"the model has {self.count} layers but gives {len(states)} hidden states")
-        pooled = [
-            self.rest[0]({**features, "token_embeddings": state.float()})["sentence_embedding"] for state in states[:-1]
-        ]
-        features["sentence_embedding"] = torch.cat([*pooled, embeddings_of(self._tower[0], features, task)], dim=1)
+        pooled = []
+        for state in states[:-1]:
+            layer = self.rest[0]({**features, "token_embeddings": state.float()})
+            pooled.append(layer["sentence_embedding"])
+        features["sentence_embedding"] = torch.cat(
+            [*pooled, engine.embeddings_of(self._tower[0], features, task)], dim=1
+        )
         return features
 
 
@@ -97,26 +127,38 @@ def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Te
     if len(transformers) > 1:
         raise UsageError(f"{spec} has two transformers, of queries and of documents, whose layers are not compared")
     model, count = transformers[0].model, _count(transformers[0])
-    stacks = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == count]
-    if not stacks:
+    stack, table_path = "", ""
+    for path, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count and not stack:
+            stack = path
+        if module is model.get_input_embeddings():
+            table_path = path
+    if not stack:
         raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")
-    stack = stacks[0]
-    # the largest part of the model that holds the input embeddings and none of the layers
-    table = model.get_input_embeddings()
-    words = next(name for name, part in model.named_modules() if part is table).split(".")
-    ancestors = (".".join(words[:size]) for size in range(1, len(words) + 1))
-    embedding = next(part for part in ancestors if not f"{stack}.".startswith(f"{part}."))
-    places = [embedding, *(f"{stack}.{k}" for k in range(count))]
     parameters = {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
-    return [{name: value for name, value in parameters.items() if name.startswith(f"{place}.")} for place in places]
+    layer_paths = [_outermost_without(table_path, stack)] + [f"{stack}.{k}" for k in range(count)]
+    by_layer = []
+    for path in layer_paths:
+        by_layer.append({name: value for name, value in parameters.items() if name.startswith(f"{path}.")})
+    return by_layer
+
+
+def _outermost_without(path: str, stack: str) -> str:
+    """The path of the largest module that contains the one at ``path``, and none of the layers at ``stack``."""
+    names = path.split(".")
+    ancestors = (".".join(names[:size]) for size in range(1, len(names) + 1))
+    return next(ancestor for ancestor in ancestors if not f"{stack}.".startswith(f"{ancestor}."))
+
+
+def _shapes(layers: Sequence[Mapping[str, Tensor]]) -> list[dict[str, torch.Size]]:
+    return [{name: tensor.shape for name, tensor in layer.items()} for layer in layers]
 
 
 def layer_changes(start: Encoder, end: Encoder) -> list[float]:
     """How far each layer of ``end`` is from the same layer of ``start``: ``‖W − W₀‖_F / ‖W₀‖_F`` over all of a
     layer's weights, the embedding layer first."""
     before, after = start.with_layers().layer_weights(), end.with_layers().layer_weights()
-    shapes = [[{name: tensor.shape for name, tensor in layer.items()} for layer in side] for side in (before, after)]
-    if shapes[0] != shapes[1]:
+    if _shapes(before) != _shapes(after):
         raise UsageError(f"{end.spec} and {start.spec} are not of one architecture: their weights cannot be compared")
     changes = []
     for old, new in zip(before, after, strict=True):

@@ -78,26 +78,21 @@ def load_model(
         raise UsageError(f"{name}: bits={bits} is for weights as they are stored: leave out dtype")
     if trust_remote_code:
         notice(f"{name}: runs the code that comes with the model (trust_remote_code)")
-    kwargs: dict[str, Any] = {"dtype": PRECISIONS.get(dtype, "auto")}
-    if attention is not None:
-        kwargs["attn_implementation"] = {"flash": "flash_attention_2"}.get(attention, attention)
-    if bits is not None:
-        kwargs |= _in_bits(bits, device)
-    if device_map is not None:
-        kwargs["device_map"] = device_map
-    own = run_similarity(path) if is_run(path) else None
+    kwargs = _transformer_options(dtype, attention, bits, device, device_map)
+    similarity = run_similarity(path) if is_run(path) else None
     loaded = _load(path, device, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
         raise UsageError(f"{name} embeds only texts; expected an image-text model, such as a CLIP checkpoint")
     saved_prompts = dict(loaded.prompts)
     has_prompts = any(role_prompts(saved_prompts).values())
-    family, known_by = (None, "") if has_prompts or not isinstance(loaded[0], Transformer) else family_of(path)
+    family, known_by = None, ""
+    if not has_prompts and isinstance(loaded[0], Transformer):
+        family, known_by = family_of(path)
     bare = not loaded.module_kwargs  # it has no modules.json
-    encoder = _finish(name, loaded, PRECISIONS.get(dtype), similarity=own, family=family, **options)
-    is_used = any(
-        getattr(family, role, None) and options.get(f"{role}_prompt") is None for role in ("query", "document")
-    )
-    source = f"{family.name} ({known_by})" if family is not None and is_used else ""
+    encoder = _finish(name, loaded, PRECISIONS.get(dtype), similarity=similarity, family=family, **options)
+    source = ""
+    if family is not None and _is_used(family, **options):
+        source = f"{family.name} ({known_by})"
     remarks = [_assumed(encoder, bare, source, **options)]
     if has_prompts:
         remarks.append(_other_reading(saved_prompts, **options))
@@ -105,6 +100,27 @@ def load_model(
         remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
     encoder.assumed = "; ".join(filter(None, remarks))
     return encoder
+
+
+def _transformer_options(
+    dtype: str, attention: str | None, bits: str | None, device: str | None, device_map: str | None
+) -> dict[str, Any]:
+    """What the library takes to load a transformer."""
+    options: dict[str, Any] = {"dtype": PRECISIONS.get(dtype, "auto")}
+    if attention is not None:
+        options["attn_implementation"] = "flash_attention_2" if attention == "flash" else attention
+    if bits is not None:
+        options |= _in_bits(bits, device)
+    if device_map is not None:
+        options["device_map"] = device_map
+    return options
+
+
+def _is_used(
+    family: ModelFamily, query_prompt: str | None = None, document_prompt: str | None = None, **_: Any
+) -> bool:
+    """Whether a prompt of the ``family`` applies, since no option states another."""
+    return bool((family.query and query_prompt is None) or (family.document and document_prompt is None))
 
 
 def _assumed(
@@ -117,12 +133,19 @@ def _assumed(
     **_: Any,
 ) -> str:
     """What is assumed of a checkpoint without modules, and prompts of its ``family``, but for what options state."""
-    modes = [str(module.pooling_mode) for module in encoder.model if isinstance(module, Pooling)] if bare else []
-    parts = [f"{mode} pooling (`pooling=`)" for mode in modes if pooling is None]
+    modes = []
+    if bare:
+        modes = [str(module.pooling_mode) for module in encoder.model if isinstance(module, Pooling)]
+    assumptions = []
+    if pooling is None:
+        assumptions += [f"{mode} pooling (`pooling=`)" for mode in modes]
     if family or (modes and query_prompt is None and document_prompt is None):
         prompts = f"prompts of {family}: {prompts_in_words(encoder.prompts)}" if family else "no prompts"
-        parts.append(f"{prompts} (`query_prompt=`, `document_prompt=`)")
-    return f"{'is a bare checkpoint; ' * bool(modes)}assuming {' and '.join(parts)}" if parts else ""
+        assumptions.append(f"{prompts} (`query_prompt=`, `document_prompt=`)")
+    if not assumptions:
+        return ""
+    line = f"assuming {' and '.join(assumptions)}"
+    return f"is a bare checkpoint; {line}" if modes else line
 
 
 def _other_reading(
@@ -161,16 +184,16 @@ def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
     """The library's options to load weights in 4 bits (NF4) or 8, on one device."""
     from transformers import BitsAndBytesConfig
 
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    four = {
-        "load_in_4bit": True,
-        "bnb_4bit_quant_type": "nf4",
-        "bnb_4bit_compute_dtype": choose_precision("auto", place),
-    }
-    return {
-        "quantization_config": BitsAndBytesConfig(**(four if bits == "4" else {"load_in_8bit": True})),
-        "device_map": {"": str(place)},
-    }
+    one_device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if bits == "4":
+        quantization = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_compute_dtype=choose_precision("auto", one_device),
+        )
+    else:
+        quantization = BitsAndBytesConfig(load_in_8bit=True)
+    return {"quantization_config": quantization, "device_map": {"": str(one_device)}}
 
 
 def static(
@@ -205,10 +228,10 @@ def scratch(
             AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
             model = _load(folder, device, {"dtype": torch.float32})
             _take_off_last(model, Prepare)
-            for module in list(model)[1:]:
-                for part in module.modules():
-                    if hasattr(part, "reset_parameters"):
-                        part.reset_parameters()
+            for following in list(model)[1:]:
+                for module in following.modules():
+                    if hasattr(module, "reset_parameters"):
+                        module.reset_parameters()
     return _finish(f"scratch:{architecture}", model, PRECISIONS[dtype], **options)
 
 
@@ -240,12 +263,13 @@ def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: A
         loaded = SentenceTransformer._load_with_module_classes(
             path, MODULE_CLASSES, device=device, model_kwargs=dict(kwargs), **options
         )
-        for part in loaded.modules():
-            if isinstance(part, Transformer):
-                if part.tokenizer.pad_token is None:
-                    part.tokenizer.pad_token = part.tokenizer.eos_token  # decoders often have none; the mask hides it
-                merge(part.model)
-                keep_as_stored(part.model)
+        for module in loaded.modules():
+            if isinstance(module, Transformer):
+                tokenizer = module.tokenizer
+                if tokenizer.pad_token is None:
+                    tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
+                merge(module.model)
+                keep_as_stored(module.model)
         check_parts(loaded, path)
     if not os.path.isdir(path):
         for name in ("config_sentence_transformers.json", "modules.json", "config.json"):
@@ -299,33 +323,54 @@ def _finish(
             cast(tower[0], dtype)
         for module in list(tower)[1:]:
             module.float()  # its input is float32
-    learned = _take_off_last(loaded, Prepare)
-    declared = loaded.similarity_fn_name
-    unit = _OF_UNIT_LENGTH.get(declared)
-    is_cut = loaded.truncate_dim is not None  # after it was normalised, so that its length is not 1
-    fits = similarity is not None or (unit is not None and (not is_cut or unit == _DECLARED[declared]))
-    had_normalize = fits and _take_off_last(loaded, Normalize) is not None
-    if learned is not None:
-        similarity = learned.similarity
-        similarity.spec = learned.similarity_spec
+    similarity, had_normalize = _take_off_similarity(loaded, similarity)
     if pooling is not None:
         _set_pooling(loaded, pooling, name)
     for tower in towers(loaded):
-        modes = [getattr(module, "pooling_mode", None) for module in tower if isinstance(module, Pooling)]
-        if (truncation, end_token) != (None, None) and not isinstance(tower[0], Transformer):
-            raise UsageError(f"{name}: truncation= and end_token= are for transformers")
-        if truncation is not None:
-            tower.tokenizer.truncation_side = truncation
-        if end_token or (end_token is None and "lasttoken" in modes and isinstance(tower[0], Transformer)):
-            _append_eos(tower, name, "end_token=true" if end_token else "pooling=last")
-        elif end_token is False:
-            _set_ends(tower.tokenizer, None)
+        _set_tokenizer(tower, name, truncation, end_token)
     user_prompts = {"query": given_prompt(query_prompt), "document": given_prompt(document_prompt)}
     loaded.prompts = resolve_prompts(loaded.prompts, user_prompts, family)
     for tower in towers(loaded):
         _set_lengths(tower, max_length, query_max_length, name)
-    own = similarity or similarities.create((_OF_UNIT_LENGTH if had_normalize else _DECLARED)[declared])
-    return TorchEncoder(name, loaded, own, had_normalize)
+    return TorchEncoder(name, loaded, similarity, had_normalize)
+
+
+def _take_off_similarity(loaded: SentenceTransformer, similarity: Similarity | None) -> tuple[Similarity, bool]:
+    """Take off ``Prepare`` and the normalisation of a model, the work of its similarity: that of its run, if any, or
+    the declared one. Returns it, and whether the model normalised."""
+    prepare = _take_off_last(loaded, Prepare)
+    declared = loaded.similarity_fn_name
+    on_unit_length = _OF_UNIT_LENGTH.get(declared)
+    is_replaceable = similarity is not None or on_unit_length is not None
+    if similarity is None and loaded.truncate_dim is not None:  # cut after it was normalised: its length is not 1
+        is_replaceable = on_unit_length == _DECLARED[declared]
+    had_normalize = is_replaceable and _take_off_last(loaded, Normalize) is not None
+    if prepare is not None:
+        similarity = prepare.similarity
+        similarity.spec = prepare.similarity_spec
+    if similarity is None:
+        similarity = similarities.create((_OF_UNIT_LENGTH if had_normalize else _DECLARED)[declared])
+    return similarity, had_normalize
+
+
+def _set_tokenizer(tower: SentenceTransformer, name: str, truncation: str | None, end_token: bool | None) -> None:
+    """Set the end at which long texts are cut, and whether texts end with a token; by default if the last is pooled."""
+    if (truncation is not None or end_token is not None) and not isinstance(tower[0], Transformer):
+        raise UsageError(f"{name}: truncation= and end_token= are for transformers")
+    if truncation is not None:
+        tower.tokenizer.truncation_side = truncation
+    if end_token is None and _pools_last_token(tower):
+        _append_eos(tower, name, "pooling=last")
+    elif end_token:
+        _append_eos(tower, name, "end_token=true")
+    elif end_token is False:
+        _set_ends(tower.tokenizer, None)
+
+
+def _pools_last_token(tower: SentenceTransformer) -> bool:
+    if not isinstance(tower[0], Transformer):
+        return False
+    return any(isinstance(module, Pooling) and module.pooling_mode == "lasttoken" for module in tower)
 
 
 def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> Any:
@@ -354,8 +399,8 @@ _STOCK_POOLING = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
 
 
 def _set_pooling(loaded: SentenceTransformer, pooling: str, name: str) -> None:
-    places = [i for i, module in enumerate(loaded) if isinstance(module, (Pooling, TokenPooling))]
-    if not places or not isinstance(loaded[0], Transformer):
+    indices = [index for index, module in enumerate(loaded) if isinstance(module, (Pooling, TokenPooling))]
+    if not indices or not isinstance(loaded[0], Transformer):
         raise UsageError(f"{name}: pooling={pooling} needs a transformer encoder with a pooling layer")
     dimension = loaded[0].get_embedding_dimension()
     layer: torch.nn.Module
@@ -368,7 +413,7 @@ def _set_pooling(loaded: SentenceTransformer, pooling: str, name: str) -> None:
         layer = TokenPooling(dimension, token_id=token_id)
     else:
         layer = TokenPooling(dimension, position=int(pooling.removeprefix("token")))
-    loaded[places[0]] = layer
+    loaded[indices[0]] = layer
 
 
 def _append_eos(loaded: SentenceTransformer, name: str, option: str) -> None:
@@ -405,8 +450,11 @@ def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_
         if max_length is not None:
             first.tokenizer.enable_truncation(max_length)
         return
-    config = first.config.get_text_config()
-    limit = (positions_of(first) or (0, getattr(config, "max_position_embeddings", None)))[1]
+    positions = positions_of(first)
+    if positions is None:
+        limit = getattr(first.config.get_text_config(), "max_position_embeddings", None)
+    else:
+        _, limit = positions
     for option, length in (("max_length", max_length), ("query_max_length", query_max_length)):
         if length is not None and limit and 0 < limit < length:
             raise UsageError(f"{name}: {option}={length} is more than the model's {limit} positions")

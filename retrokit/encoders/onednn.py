@@ -34,17 +34,17 @@ def _proves_itself(dtype: torch.dtype) -> bool:
 
     states, weight, bias, other = numbers(5, 33), numbers(7, 33), numbers(7), numbers(5, 7)
     plain = functional.linear(states.float(), weight.float())
-    whole, blocks = plain + bias.float(), pack(weight)
+    biased, blocks = plain + bias.float(), pack(weight)
     pairs = [
         (linear(states, weight, None), plain),
-        (linear(states, weight, bias), whole),
+        (linear(states, weight, bias), biased),
         (linear(states, blocks, None), plain),
-        (linear(states, blocks, bias), whole),
-        (linear(states, blocks, bias, "none"), functional.gelu(whole)),
-        (linear(states, blocks, bias, "tanh"), functional.gelu(whole, approximate="tanh")),
-        (linear_and_sum(states, other, blocks, bias), whole + other.float()),
+        (linear(states, blocks, bias), biased),
+        (linear(states, blocks, bias, "none"), functional.gelu(biased)),
+        (linear(states, blocks, bias, "tanh"), functional.gelu(biased, approximate="tanh")),
+        (linear_and_sum(states, other, blocks, bias), biased + other.float()),
     ]
-    bound = UNITS * torch.finfo(dtype).eps * float(whole.abs().max())
+    bound = UNITS * torch.finfo(dtype).eps * float(biased.abs().max())
     return all(
         output.dtype == dtype and float((output.float() - right).abs().max()) <= bound for output, right in pairs
     )

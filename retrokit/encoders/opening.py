@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,20 +80,28 @@ def _opened(
 
     check_folder(path)
     cache = open_cache()
-    key = _key(path, device, options) if cache is not None and stands_alone(path) else None
-    record = cache.recall(key) if cache is not None and key is not None else None
+    if cache is None or not stands_alone(path):
+        return _announced(name, load())
+    key = _key(path, device, options)
+
+    def is_unchanged() -> bool:
+        return _key(path, device, options) == key
+
+    record = cache.recall(key)
     if record is not None:
-        assumed = record["assumed"]
-        encoder: Encoder = RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
-    else:
-        encoder = loaded = load()
-        assumed = loaded.assumed
-        new_record = _record(loaded, path) if key is not None else None
-        # nobody has changed the folder meanwhile
-        if cache is not None and key is not None and new_record is not None and _key(path, device, options) == key:
-            cache.remember(key, new_record, new_record["fingerprint"])
-    if assumed:
-        notice(f"{name}: {assumed}")
+        if record["assumed"]:
+            notice(f"{name}: {record['assumed']}")
+        return RememberedEncoder(name, path, record, load, is_unchanged)
+    loaded = load()
+    record = _record(loaded, path)
+    if record is not None and is_unchanged():
+        cache.remember(key, record, record["fingerprint"])
+    return _announced(name, loaded)
+
+
+def _announced(name: str, encoder: TorchEncoder) -> TorchEncoder:
+    if encoder.assumed:
+        notice(f"{name}: {encoder.assumed}")
     return encoder
 
 
@@ -135,6 +142,55 @@ def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     }
 
 
+class RecordedEncoder(Encoder):
+    """The traits of a model that is not loaded, from its record; it embeds nothing."""
+
+    def __init__(self, spec: str, record: dict[str, Any]) -> None:
+        self.spec = spec
+        self.similarity = similarities.create(record["similarity"])
+        self.had_normalize = record["had_normalize"]
+        self._record = record
+
+    @property
+    def dimension(self) -> int:
+        dimension: int = self._record["dimension"]
+        return dimension
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self._record["device"])
+
+    @property
+    def prompts(self) -> Mapping[str, str | None]:
+        prompts = self._record["prompts"]
+        return {"query": prompts["query"], "document": prompts["document"]}  # a record is sorted
+
+    @property
+    def task_prompts(self) -> Mapping[str, str]:
+        prompts: dict[str, str] = self._record["task_prompts"]
+        return prompts
+
+    def max_length(self, role: Role) -> int | None:
+        length: int | None = self._record["max_lengths"][role]
+        return length
+
+    def computes_in(self, precision: str = "auto") -> str:
+        return name_of(choose_precision(precision, self.device, self._record["multiplies"]))
+
+    def fingerprint(self) -> str:
+        return str(self._record["fingerprint"])
+
+    def document_fingerprint(self) -> str:
+        return str(self._record["document_fingerprint"])
+
+    def code(self) -> Mapping[str, str] | None:
+        code: dict[str, str] | None = self._record["code"]
+        return code
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        raise NotImplementedError
+
+
 class RememberedEncoder(EncoderView):
     """An encoder whose traits are in the cache; the model is loaded once more than one query has to be computed."""
 
@@ -146,24 +202,10 @@ class RememberedEncoder(EncoderView):
         load: Callable[[], Encoder],
         is_unchanged: Callable[[], bool],
     ) -> None:
-        self.spec = spec
-        self.similarity = similarities.create(record["similarity"])
-        self.had_normalize = record["had_normalize"]
+        super().__init__(RecordedEncoder(spec, record))
         self._path, self._load, self._is_loaded = path, load, False
         self._question_settings, self._is_unchanged = record["question"], is_unchanged
         self._question_model: QuestionModel | None = None
-        device = torch.device(record["device"])
-        self._encoder: Any = SimpleNamespace(  # the traits alone, until the model is loaded
-            dimension=record["dimension"],
-            device=device,
-            prompts={role: record["prompts"][role] for role in ("query", "document")},  # a record is sorted
-            task_prompts=record["task_prompts"],
-            max_length=record["max_lengths"].get,
-            computes_in=lambda precision: name_of(choose_precision(precision, device, record["multiplies"])),
-            fingerprint=lambda: record["fingerprint"],
-            document_fingerprint=lambda: record["document_fingerprint"],
-            code=lambda: record["code"],
-        )
 
     def computing(self) -> Encoder:
         if not self._is_loaded:
@@ -171,8 +213,7 @@ class RememberedEncoder(EncoderView):
             self._check(loaded.fingerprint() == self._encoder.fingerprint())
             loaded.spec = self.spec
             self._encoder, self._is_loaded = loaded, True
-        encoder: Encoder = self._encoder
-        return encoder
+        return self._encoder
 
     def _check(self, is_unchanged: bool) -> None:
         if not is_unchanged:
@@ -195,4 +236,4 @@ class RememberedEncoder(EncoderView):
         else:
             yield from self.computing().batches(items, role, precision)
 
-    use_with, in_chunks, settle = Encoder.use_with, Encoder.in_chunks, Encoder.settle
+    use_with = Encoder.use_with

@@ -34,20 +34,22 @@ def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A module that computes as ``module`` does, in ``dtype``. On a CPU it is cached, and recreated when weights or
     settings have changed. Elsewhere creating it costs little, and memory is scarce. Call it in inference mode."""
     parameter = next(module.parameters(), None)
-    packs = any(_is_plain(part) for part in module.modules()) and onednn.works(dtype)
-    if parameter is None or is_quantized(module) or (parameter.dtype == dtype and not packs):
+    if parameter is None or is_quantized(module):
+        return module
+    packs = any(_is_plain(child) for child in module.modules()) and onednn.works(dtype)
+    if parameter.dtype == dtype and not packs:
         return module
     if parameter.device.type != "cpu":
         return _copy(module, dtype)
     config = getattr(module, "config", None)
     state = (dtype, stamp(module.state_dict()), None if config is None else config.to_dict())
-    entry = _packed_modules.get(module)
-    if entry is None or entry[0] != state:
+    state_before, copied = _packed_modules.get(module, (None, module))
+    if state_before != state:
         copied = _copy(module, dtype)
         if packs:
             _pack(copied, dtype)
-        _packed_modules[module] = entry = state, copied
-    return entry[1]
+        _packed_modules[module] = state, copied
+    return copied
 
 
 def _copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -93,50 +95,51 @@ class PackedResidual(nn.Module):
         return output
 
 
-def _is_plain(part: nn.Module) -> bool:
+def _is_plain(module: nn.Module) -> bool:
     """A linear layer, and none of the kinds derived from it, which may compute otherwise."""
-    is_watched = bool(part._forward_hooks or part._forward_pre_hooks)
-    return type(part) is nn.Linear and part.weight.device.type == "cpu" and not is_watched
+    is_watched = bool(module._forward_hooks or module._forward_pre_hooks)
+    return type(module) is nn.Linear and module.weight.device.type == "cpu" and not is_watched
 
 
 def _pack(module: nn.Module, dtype: torch.dtype) -> None:
     """Replace what can be replaced in ``module``."""
-    for part in module.modules():
-        gelu = _gelu_behind(part)
+    for block in module.modules():
+        gelu = _gelu_behind(block)
         if gelu:
-            part.dense = PackedLinear(part.dense, gelu)  # type: ignore[arg-type] # _gelu_behind has looked
-            part.intermediate_act_fn = nn.Identity()
-    for part in list(module.modules()):
-        for name, child in list(part.named_children()):
+            block.dense = PackedLinear(block.dense, gelu)  # type: ignore[arg-type] # _gelu_behind has looked
+            block.intermediate_act_fn = nn.Identity()
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
             if _is_residual(child):
-                setattr(part, name, PackedResidual(child))
+                setattr(parent, name, PackedResidual(child))
             elif _is_plain(child) and child.weight.dtype == dtype:
-                setattr(part, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
-    for part in module.modules() if dtype == torch.bfloat16 else ():
-        if attends_by_name(part):
-            use_attention(part.config, _SHORT_ATTENTION)
+                setattr(parent, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
+    if dtype == torch.bfloat16:
+        for model in module.modules():
+            if attends_by_name(model):
+                use_attention(model.config, _SHORT_ATTENTION)
 
 
-def _is_residual(part: nn.Module) -> bool:
-    """Whether ``part`` adds its second input to what its linear layer ``dense`` makes of the first, and normalises."""
-    dense, norm = getattr(part, "dense", None), getattr(part, "LayerNorm", None)
+def _is_residual(module: nn.Module) -> bool:
+    """Whether ``module`` adds its second input to the output of its linear layer ``dense``, and normalises."""
+    dense, norm = getattr(module, "dense", None), getattr(module, "LayerNorm", None)
     if not isinstance(dense, nn.Linear) or not _is_plain(dense) or type(norm) is not nn.LayerNorm:
         return False
-    if list(inspect.signature(part.forward).parameters) != ["hidden_states", "input_tensor"]:
+    if list(inspect.signature(module.forward).parameters) != ["hidden_states", "input_tensor"]:
         return False
     inner = torch.linspace(-6, 6, 4 * dense.in_features, dtype=dense.weight.dtype).view(4, -1)
     other = torch.linspace(3, -3, 4 * dense.out_features, dtype=dense.weight.dtype).view(4, -1)
-    return torch.equal(part(inner, other), norm(dense(inner) + other))
+    return torch.equal(module(inner, other), norm(dense(inner) + other))
 
 
-def _gelu_behind(part: nn.Module) -> str:
-    """Which GELU ``part`` applies to its linear layer ``dense``, as BERT does; "" if it does anything else."""
-    dense, activation = getattr(part, "dense", None), getattr(part, "intermediate_act_fn", None)
+def _gelu_behind(module: nn.Module) -> str:
+    """Which GELU ``module`` applies to its linear layer ``dense``, as BERT does; "" if it does anything else."""
+    dense, activation = getattr(module, "dense", None), getattr(module, "intermediate_act_fn", None)
     if not isinstance(dense, nn.Linear) or not _is_plain(dense) or not callable(activation):
         return ""
     sample = torch.linspace(-6, 6, 4 * dense.in_features, dtype=dense.weight.dtype).view(4, -1)
     inner = dense(sample)
-    if not torch.equal(part(sample), activation(inner)):
+    if not torch.equal(module(sample), activation(inner)):
         return ""
     wide = torch.linspace(-6, 6, 1001)
     fits = [kind for kind in ("none", "tanh") if torch.equal(activation(wide), functional.gelu(wide, approximate=kind))]
@@ -165,20 +168,20 @@ def attend(query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scali
         rows = slice(texts.start * heads, texts.stop * heads)
         scores = torch.bmm(query[rows], key[rows].transpose(1, 2), out=memory[: rows.stop - rows.start])
         if keep is not None and first < tokens:
-            of_texts = scores.view(-1, heads, tokens, tokens)[..., first:]
-            of_texts.masked_fill_(~keep[texts, ..., first:], torch.finfo(scores.dtype).min)
+            columns = scores.view(-1, heads, tokens, tokens)[..., first:]
+            columns.masked_fill_(~keep[texts, ..., first:], torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1, out=scores)
         torch.bmm(weights, value[rows], out=output[rows])
     return output.view(n, heads, tokens, width).transpose(1, 2).contiguous()
 
 
-def attends_by_name(part: nn.Module) -> bool:
+def attends_by_name(module: nn.Module) -> bool:
     """Whether a model takes PyTorch's attention by its name in the library's table, where another may stand for it;
     older ones look for the name itself, and compute something else for any that they do not know. A configuration with
     configurations in it passes a name on to them, and is not changed."""
-    if not isinstance(part, PreTrainedModel) or attention_of(part.config) != "sdpa" or part.config.sub_configs:
+    if not isinstance(module, PreTrainedModel) or attention_of(module.config) != "sdpa" or module.config.sub_configs:
         return False
-    return hasattr(sys.modules[type(part).__module__], "ALL_ATTENTION_FUNCTIONS")
+    return hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS")
 
 
 def is_two_way(
@@ -227,34 +230,38 @@ def cast(module: nn.Module, dtype: torch.dtype, exact: frozenset[str] | None = N
     buffers = {name: module.get_buffer(name) for name in names}
     module.to(dtype)
     for name, buffer in buffers.items():
-        place, _, leaf = name.rpartition(".")
-        setattr(module.get_submodule(place), leaf, buffer)
+        parent, _, attribute = name.rpartition(".")
+        setattr(module.get_submodule(parent), attribute, buffer)
     return module
 
 
 def exact_buffers(module: nn.Module, dtype: torch.dtype) -> frozenset[str]:
     """Names of the buffers that are float32 in ``module``, and in a model of its architecture built in ``dtype``."""
-    known = _exact.setdefault(module, {})
-    if dtype not in known:
-        known[dtype] = frozenset(_exact_buffers(module, dtype)) if dtype != torch.float32 else frozenset()
-    return known[dtype]
+    by_dtype = _exact.setdefault(module, {})
+    if dtype not in by_dtype:
+        by_dtype[dtype] = frozenset(_exact_buffers(module, dtype)) if dtype != torch.float32 else frozenset()
+    return by_dtype[dtype]
 
 
 def _exact_buffers(module: nn.Module, dtype: torch.dtype) -> Iterator[str]:
-    for place, model in _models(module):
-        floats = {name for name, buffer in model.named_buffers() if buffer.dtype == torch.float32}
-        if floats:
-            built = {name for name, buffer in _built(model, dtype).named_buffers() if buffer.dtype == torch.float32}
-            yield from (f"{place}.{name}".lstrip(".") for name in floats & built)
+    for path, model in _models(module):
+        names = _float_buffers(model)
+        if names:
+            for name in names & _float_buffers(_built(model, dtype)):
+                yield f"{path}.{name}".lstrip(".")
 
 
-def _models(module: nn.Module, place: str = "") -> Iterator[tuple[str, PreTrainedModel]]:
-    """The outermost models of the library within ``module``, with their places."""
+def _float_buffers(model: PreTrainedModel) -> set[str]:
+    return {name for name, buffer in model.named_buffers() if buffer.dtype == torch.float32}
+
+
+def _models(module: nn.Module, path: str = "") -> Iterator[tuple[str, PreTrainedModel]]:
+    """The outermost models of the library within ``module``, with their paths."""
     if isinstance(module, PreTrainedModel):
-        yield place, module
+        yield path, module
         return
     for name, child in module.named_children():
-        yield from _models(child, f"{place}.{name}".lstrip("."))
+        yield from _models(child, f"{path}.{name}".lstrip("."))
 
 
 def _built(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:

@@ -34,8 +34,12 @@ def choose_precision(name: str, device: torch.device, multiplies: bool = True) -
 
 def multiplies(model: nn.Module) -> bool:
     """Whether a model has matrices to multiply by; to a table of embeddings bf16 gives no speed, and only rounds."""
-    parts = (part for part in model.modules() if not isinstance(part, (nn.Embedding, nn.EmbeddingBag)))
-    return any(weight.ndim > 1 for part in parts for weight in part.parameters(recurse=False))
+    for module in model.modules():
+        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+            continue
+        if any(weight.ndim > 1 for weight in module.parameters(recurse=False)):
+            return True
+    return False
 
 
 def name_of(dtype: torch.dtype) -> str:

@@ -18,7 +18,6 @@ from retrokit.core.errors import RetrokitError
 from retrokit.core.notices import notice, progress
 from retrokit.encoders import engine, registry
 from retrokit.encoders.base import Batch, Encoder, gathered
-from retrokit.encoders.store import PLACE
 from retrokit.similarities.base import Role
 
 WORTH_SHARING = 16  # texts; fewer are encoded before the others have heard of them
@@ -67,11 +66,11 @@ class _Helpers:
         """Embeddings of each share, the first of which is this process's own."""
         with self.talking():
             _broadcast(work)
-            own: list[Any] = [None]
-            dist.scatter_object_list(own, shares, src=0)
-            parts: list[Any] = [None] * len(shares)
-            dist.gather_object(_encode(encoder, own[0], work), parts)
-        return parts
+            box: list[Any] = [None]
+            dist.scatter_object_list(box, shares, src=0)
+            embeddings: list[Any] = [None] * len(shares)
+            dist.gather_object(_encode(encoder, box[0], work), embeddings)
+        return embeddings
 
     @contextmanager
     def talking(self) -> Iterator[None]:
@@ -101,6 +100,8 @@ def helped() -> Iterator[None]:
 
 def help_first() -> None:
     """In the other processes: encode what the first one sends, until it is done."""
+    from retrokit.encoders.store import PLACE
+
     _join()
     os.environ[PLACE] = "off"  # the first process keeps the embeddings
     encoder: Any = None
@@ -140,8 +141,8 @@ def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) 
             rows = order[start : start + share]
             shares = [rows[number::count] for number in range(count)]
             text_shares = [[texts[row] for row in share] for share in shares]
-            parts = _helpers.encode(encoder, text_shares, _Work(role, precision))
-            yield np.concatenate(shares), np.concatenate(parts)
+            embeddings = _helpers.encode(encoder, text_shares, _Work(role, precision))
+            yield np.concatenate(shares), np.concatenate(embeddings)
             advance(len(rows))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -169,15 +170,19 @@ _SIMILAR_NAMES = {
 _IN_CARD = r"^model-index:\s*-\s*name:\s*(\S+)"
 
 
-def role_prompts(own: Mapping[str, str | None] | None) -> dict[str, str | None]:
+def role_prompts(saved: Mapping[str, str | None] | None) -> dict[str, str | None]:
     """The prompt of each role among those that a model's settings name."""
-    return {role: next((own[key] for key in names if own and own.get(key)), None) for role, names in _NAMES.items()}
+    prompts: dict[str, str | None] = {}
+    for role, names in _NAMES.items():
+        texts = [saved[name] for name in names if saved and saved.get(name)]
+        prompts[role] = texts[0] if texts else None
+    return prompts
 
 
-def other_prompts(own: Mapping[str, str | None] | None) -> dict[str, str]:
+def other_prompts(saved: Mapping[str, str | None] | None) -> dict[str, str]:
     """Those for tasks, or types of tasks."""
-    of_roles = {name for names in _NAMES.values() for name in names}
-    return {name: text for name, text in (own or {}).items() if text and name not in of_roles}
+    role_names = set(chain.from_iterable(_NAMES.values()))
+    return {name: text for name, text in (saved or {}).items() if text and name not in role_names}
 
 
 def template_of(prompts: Mapping[str, str | None]) -> str | None:
@@ -261,6 +266,9 @@ def _called(path: str) -> Iterator[tuple[str, str]]:
         front = re.match(r"---\n.*?\n---", (folder / CARD).read_text(encoding="utf-8", errors="replace"), re.DOTALL)
         for names in re.findall(_IN_CARD, front[0] if front else "", re.MULTILINE):
             yield f"{CARD}:", names.strip("\"'")
-    whole = folder.resolve()
-    cached = next((part for part in whole.parts if part.startswith("models--")), None)  # the Hub's cache
-    yield "folder's name", cached.removeprefix("models--").replace("--", "/") if cached else whole.name
+    absolute = folder.resolve()
+    in_hub_cache = [name for name in absolute.parts if name.startswith("models--")]
+    if in_hub_cache:
+        yield "folder's name", in_hub_cache[0].removeprefix("models--").replace("--", "/")
+    else:
+        yield "folder's name", absolute.name

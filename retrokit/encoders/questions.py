@@ -69,15 +69,9 @@ class QuestionModel:
 
 def question_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     """Settings of a :class:`QuestionModel` with the bits of ``encoder``, loaded from ``path``, or ``None``."""
-    first, *rest = encoder.model
-    config: Any = getattr(first, "config", None)
-    pooling = getattr(rest[0], "pooling_mode", None) if len(rest) == 1 else None
-    dtype = next((weight.dtype for weight in encoder.model.parameters()), None)
-    is_plain = getattr(config, "model_type", None) == "bert" and pooling in ("mean", "cls")
-    has_files = all(Path(path, name).is_file() for name in ("config.json", "tokenizer.json"))
-    if not (is_plain and has_files and encoder.device.type == "cpu" and dtype in PRECISIONS.values()):
+    settings = _bert_settings(encoder, path)
+    if settings is None:
         return None
-    settings = {"pooling": pooling, "weights": str(dtype).removeprefix("torch."), "attention": attention_of(config)}
     question = QuestionModel(path, encoder, settings)
     is_fast = hasattr(encoder.tokenizer, "backend_tokenizer")
     if not is_fast or tokenizer_settings(question.tokenizer) != tokenizer_settings(encoder.tokenizer):
@@ -89,3 +83,18 @@ def question_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None
                 if rows.tobytes() != question.embed(text, precision).tobytes():
                     return None
     return settings
+
+
+def _bert_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
+    """The settings, if the model is a BERT with one pooling on the CPU, and has the files to load it from."""
+    first, *rest = encoder.model
+    config: Any = getattr(first, "config", None)
+    pooling = getattr(rest[0], "pooling_mode", None) if len(rest) == 1 else None
+    dtype = next((weight.dtype for weight in encoder.model.parameters()), None)
+    if getattr(config, "model_type", None) != "bert" or pooling not in ("mean", "cls"):
+        return None
+    if encoder.device.type != "cpu" or dtype not in PRECISIONS.values():
+        return None
+    if not all(Path(path, name).is_file() for name in ("config.json", "tokenizer.json")):
+        return None
+    return {"pooling": pooling, "weights": str(dtype).removeprefix("torch."), "attention": attention_of(config)}

@@ -17,7 +17,7 @@ from torch import Tensor
 from retrokit.core.errors import UsageError
 from retrokit.data.images import Image, check_texts
 from retrokit.data.prompted import texts_of
-from retrokit.encoders import engine, layers, processes
+from retrokit.encoders import engine, processes
 from retrokit.encoders.base import (
     Batch,
     Encoder,
@@ -46,18 +46,24 @@ def cut(model: SentenceTransformer, items: Sequence[str], role: str, prompt: str
     its tokenizer does not tell."""
     model = tower_of(model, role)
     is_cut, limit = np.zeros(len(items), dtype=bool), engine.token_limit(model, role)
+    if limit is None:
+        return is_cut
     backend = _backend(model)
-    if limit is None or backend is None:
-        return is_cut if limit is None else None
-    most, texts = limit - _special(model), dict[int, str]()
+    if backend is None:
+        return None
+    max_tokens, long_texts = limit - _special(model), dict[int, str]()
     for row, item in enumerate(items):
-        text = item if isinstance(item, Image) else (prompt or "") + item
-        if not isinstance(item, Image) and len(text.encode(errors="replace")) > most:  # a token has a byte at least
-            texts[row] = text
-    rows = list(texts)
-    for part in (rows[start : start + engine.CHUNK] for start in range(0, len(rows), engine.CHUNK)):
-        starts = [engine.start_of(texts[row], model.tokenizer, limit) for row in part]
-        is_cut[part] = [_count(encoding) > most for encoding in backend.encode_batch(starts, add_special_tokens=False)]
+        if isinstance(item, Image):
+            continue
+        text = (prompt or "") + item
+        if len(text.encode(errors="replace")) > max_tokens:  # a token has a byte at least
+            long_texts[row] = text
+    long_rows = list(long_texts)
+    for start in range(0, len(long_rows), engine.CHUNK):
+        rows = long_rows[start : start + engine.CHUNK]
+        starts = [engine.start_of(long_texts[row], model.tokenizer, limit) for row in rows]
+        encodings = backend.encode_batch(starts, add_special_tokens=False)
+        is_cut[rows] = [_count(encoding) > max_tokens for encoding in encodings]
     return is_cut
 
 
@@ -77,10 +83,11 @@ def in_words(model: SentenceTransformer, item: str, role: str, prompt: str | Non
     lost = len(tokens) - (len(ids) - _special(model))
     if lost <= 0:
         return f"{len(ids)} {decoded}"
-    is_left = "left" in (getattr(model.tokenizer, "truncation_side", ""), (backend.truncation or {}).get("direction"))
+    is_left = engine.truncates_left(model.tokenizer)
     rest = text[: tokens[lost][0]] if is_left else text[tokens[-lost][0] :]
-    shown = rest if len(rest) <= SHOWN else f"{rest[:SHOWN]}… ({len(rest):,} characters)"
-    return f"{len(ids)} of {len(ids) + lost} {decoded}; cut off: {shown}"
+    if len(rest) > SHOWN:
+        rest = f"{rest[:SHOWN]}… ({len(rest):,} characters)"
+    return f"{len(ids)} of {len(ids) + lost} {decoded}; cut off: {rest}"
 
 
 def spans(
@@ -101,9 +108,9 @@ def spans(
 
 
 def _spans(backend: Any, text: str, size: int, overlap: int) -> np.ndarray:
-    whole = np.array([[0, len(text)]], dtype=np.int64)
+    uncut = np.array([[0, len(text)]], dtype=np.int64)
     if len(text.encode(errors="replace")) <= size:
-        return whole
+        return uncut
     tokens = np.array(list(_tokens(backend, text)), dtype=np.int64).reshape(-1, 3)
     starts, ends, words = tokens.T
     chunks, first, last = [], 0, 0
@@ -114,7 +121,7 @@ def _spans(backend: Any, text: str, size: int, overlap: int) -> np.ndarray:
         chunks.append((starts[first], ends[last - 1]))
         first = min(last, int(np.searchsorted(words, words[max(last - overlap, first + 1) - 1], side="right")))
     if not chunks:
-        return whole
+        return uncut
     return np.array([*chunks, (starts[first], len(text))], dtype=np.int64)
 
 
@@ -124,8 +131,8 @@ def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
     for start, end in engine.pieces(text):
         base = word
         encoding = backend.encode(text[start:end], add_special_tokens=False)
-        for part in (encoding, *encoding.overflowing):
-            for (first, last), number, counts in zip(part.offsets, part.word_ids, part.attention_mask, strict=True):
+        for piece in (encoding, *encoding.overflowing):
+            for (first, last), number, counts in zip(piece.offsets, piece.word_ids, piece.attention_mask, strict=True):
                 if counts:
                     word = word if number is None else base + number
                     yield start + first, start + last, word
@@ -134,7 +141,7 @@ def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
 
 def _count(encoding: Any) -> int:
     """Number of tokens in a tokenizer's output, with those that it cut off. Padding has no attention."""
-    return sum(sum(part.attention_mask) for part in (encoding, *encoding.overflowing))
+    return sum(sum(piece.attention_mask) for piece in (encoding, *encoding.overflowing))
 
 
 def _backend(model: SentenceTransformer) -> Any:
@@ -269,11 +276,15 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return self._model.tokenizer
 
     def every_layer(self) -> tuple[Encoder, list[int]]:
-        encoder = _EveryLayer(self)
+        from retrokit.encoders.layers import EveryLayer
+
+        encoder = EveryLayer(self)
         return encoder, encoder.widths
 
     def layer_weights(self) -> list[dict[str, Tensor]]:
-        return layers.weights(self._transformers(), self.spec)
+        from retrokit.encoders.layers import weights
+
+        return weights(self.transformers(), self.spec)
 
     @property
     def model(self) -> SentenceTransformer:
@@ -285,7 +296,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return self if fit else super().with_tokens()
 
     def with_layers(self) -> LayeredEncoder:
-        self._transformers()
+        self.transformers()
         return self
 
     def to_train(self) -> TrainableEncoder:
@@ -294,8 +305,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def _computing_in(self, precision: str) -> torch.dtype:
         return choose_precision(precision, self.device, multiplies(self._model))
 
-    def _transformers(self) -> list[Transformer]:
-        """The transformer of each tower."""
+    def transformers(self) -> list[Transformer]:
+        """The transformer of each tower; raises :class:`UsageError` if there is none."""
         firsts = list({id(tower[0]): tower[0] for tower in towers(self._model)}.values())
         if not all(isinstance(first, Transformer) and gives_tokens(first) for first in firsts):
             raise UsageError(f"{self.spec} has no layers: it is not a transformer")
@@ -305,27 +316,3 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 def gives_tokens(first: Any) -> bool:
     """Whether a model's first module embeds tokens. One with two towers, of texts and of images, pools them."""
     return getattr(first, "module_output_name", "token_embeddings") == "token_embeddings"
-
-
-class _EveryLayer(TorchEncoder):
-    """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
-
-    def __init__(self, whole: TorchEncoder) -> None:
-        model, self.widths = layers.every_layer(whole.model, whole.spec)
-        super().__init__(whole.spec, model, whole.similarity)
-        self._whole = whole
-
-    @property
-    def dimension(self) -> int:
-        return sum(self.widths)
-
-    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        dtype = self._computing_in(precision)
-        with layers.hidden_states(self._transformers()):
-            yield from engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
-
-    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
-        self._whole.use_with(similarity, dims)
-
-    def fingerprint(self) -> str:
-        return f"{self._whole.fingerprint()} after every layer"

@@ -24,13 +24,13 @@ def tower_of(model: SentenceTransformer, role: str, modality: str = "text") -> S
     if not has_routes(model):
         return model
     modules: list[nn.Module] = []
-    taken: dict[str, Any] = {}
-    for name, module in model.named_children():
-        for part in _route(module, role, modality):
-            taken[str(len(modules))] = (model.module_kwargs or {}).get(name, [])
-            modules.append(part)
+    keywords_by_name: dict[str, Any] = {}
+    for name, child in model.named_children():
+        for module in _route(child, role, modality):
+            keywords_by_name[str(len(modules))] = (model.module_kwargs or {}).get(name, [])
+            modules.append(module)
     tower = with_modules(model, modules)
-    tower.module_kwargs = taken
+    tower.module_kwargs = keywords_by_name
     return tower
 
 
@@ -61,8 +61,8 @@ def _route(module: Any, role: str, modality: str) -> Iterator[nn.Module]:
     routes += [name for name in (role, modality) if name in module.sub_modules]
     if not routes or routes[0] not in module.sub_modules:
         raise ValueError(f"its Router has no route for the task {role}, only {', '.join(module.sub_modules)}")
-    for part in module.sub_modules[routes[0]]:
-        yield from _route(part, role, modality)
+    for child in module.sub_modules[routes[0]]:
+        yield from _route(child, role, modality)
 
 
 def with_modules(model: SentenceTransformer, modules: Iterable[nn.Module]) -> SentenceTransformer:
@@ -85,8 +85,10 @@ def with_modules(model: SentenceTransformer, modules: Iterable[nn.Module]) -> Se
     return result
 
 
-def keywords(model: SentenceTransformer, place: int, role: str) -> dict[str, str]:
+def keywords(model: SentenceTransformer, index: int, role: str) -> dict[str, str]:
     """What the library passes to a module of ``model``, apart from the features: the role, if the module takes it."""
-    name = [*dict(model.named_children())][place] if model.module_kwargs else ""
-    taken = {*(model.module_kwargs or {}).get(name, ()), *getattr(model[place], "forward_kwargs", ())}
-    return {"task": role} if "task" in taken else {}
+    names = {*getattr(model[index], "forward_kwargs", ())}
+    if model.module_kwargs:
+        module_name = list(dict(model.named_children()))[index]
+        names |= {*model.module_kwargs.get(module_name, ())}
+    return {"task": role} if "task" in names else {}

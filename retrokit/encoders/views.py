@@ -116,9 +116,10 @@ class MemoizedEncoder(EncoderView):
             embeddings = np.concatenate([embeddings, new_rows]) if len(embeddings) else new_rows
             rows |= {item: len(rows) + i for i, item in enumerate(new)}
             self._known[role, precision] = rows, embeddings
-        wanted = np.fromiter((rows[item] for item in items), dtype=np.int64, count=len(items))
-        is_all = np.array_equal(wanted, np.arange(len(wanted)))
-        return embeddings[: len(wanted)] if is_all else embeddings[wanted]
+        positions = np.fromiter((rows[item] for item in items), dtype=np.int64, count=len(items))
+        if np.array_equal(positions, np.arange(len(positions))):
+            return embeddings[: len(positions)]  # a view, not a copy
+        return embeddings[positions]
 
     def forget(self) -> None:
         """Drop all cached embeddings."""
@@ -172,7 +173,7 @@ def layers(encoder: Encoder) -> list[Encoder]:
 
     All layers' embeddings are cached in memory, float32 ``[n, (layers + 1) · d]``, and computed in one pass.
     """
-    whole, widths = encoder.with_layers().every_layer()
-    memoized = MemoizedEncoder(whole)
+    every_layer, widths = encoder.with_layers().every_layer()
+    memoized = MemoizedEncoder(every_layer)
     bounds = pairwise(accumulate(widths, initial=0))
     return [EncoderSlice(memoized, start, stop, f"layer {k}") for k, (start, stop) in enumerate(bounds)]

@@ -148,8 +148,8 @@ def _split(spec: str) -> str:
 
 
 def _training_spec(spec: str) -> str:
-    given = tasks.parse(spec).params
-    return f"{BEIR}:{given['path']},split={_split(spec)}"
+    params = tasks.parse(spec).params
+    return f"{BEIR}:{params['path']},split={_split(spec)}"
 
 
 def _checked_test(spec: str, settings: CheckSettings, encoder: Encoder | None) -> tuple[RetrievalData, CheckedData]:
@@ -185,7 +185,7 @@ def _checked_training(spec: str, settings: CheckSettings, encoder: Encoder | Non
     units: dict[Role, str] = {"query": "anchors", "document": "documents"}
     faults = [*checked.faults]
     for role, items in sides.items():
-        places = [str(place) for place in range(1, len(items) + 1)]
+        places = [str(number) for number in range(1, len(items) + 1)]
         faults += _truncated(encoder, role, units[role], places, list(items), settings.examples)
     return source, replace(checked, faults=faults)
 
@@ -212,6 +212,6 @@ def _with_overlaps(
     judged = {spec: JudgedTexts.judged(data) for spec, data in tests.items() if spec not in sources}
     results = dict(checked)
     for overlap in overlaps(judged, list(sources.values()), examples) if judged and sources else ():
-        own = results[overlap.test]
-        results[overlap.test] = replace(own, faults=[*own.faults, *overlap_fault(overlap)])
+        checked_test = results[overlap.test]
+        results[overlap.test] = replace(checked_test, faults=[*checked_test.faults, *overlap_fault(overlap)])
     return list(results.values())

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.core.outputs import check_settings
+from retrokit.core.outputs import check_folder, check_settings
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
-from retrokit.data.check import quick_line
 from retrokit.data.dtypes import quantization_name
 from retrokit.data.jsonl import is_gathering, strictly
-from retrokit.data.pairs import registry as training_data
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
-from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
-from retrokit.evaluation.comparison.correlations import check_correlated
 from retrokit.evaluation.comparison.gates import Baseline, gates_of, read_baseline, write_gates
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
-from retrokit.evaluation.comparison.trained import Training, overlaps_with_training, training_of
+from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.settings import EvaluationSettings, requested
 from retrokit.evaluation.task import (
-    Request,
     Task,
     check_measured,
     check_searched,
     check_tunable,
     measures,
     needs_embeddings,
-    tuned,
 )
 from retrokit.ranking import retrieval
+from retrokit.ranking.retrieval import Stages
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.data.beir import RetrievalData
-    from retrokit.encoders.base import Encoder
-    from retrokit.evaluation.result import Result
+    from retrokit.data.overlap import Overlap
+    from retrokit.evaluation.measuring import Bench, Measured
+    from retrokit.ranking.reranking.base import Reranker
     from retrokit.ranking.retrieval.base import Searcher
 
 
@@ -97,156 +95,245 @@ def _check_request(settings: EvaluationSettings) -> None:
 
 
 def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evaluation:
-    """Every encoder under every similarity on every task."""
-    embedding = _parsed(settings)
-    trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
-    columns = _columns(settings, trainings.values())
+    """Every system under every similarity on every task."""
+    systems = _parsed(settings)
+    trainings = [training_of_stages(system.first, system.reranker) for system in systems]
+    columns = _columns(settings, trainings)
     loaded: list[Task] = [tasks.create_on(spec, settings.device) for spec in settings.on]
-    _check(settings, loaded, embedding, columns)
+    _check(settings, loaded, systems, columns)
     digests = {task.spec: cache(task.digest) for task in loaded}
     for task in loaded:
         if baseline is not None:
             baseline.measured_on(task.spec, digests[task.spec]())
         _describe(task)
-    overlaps = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
-    searchers = {spec: retrieval.create(spec, settings.device) for spec in settings.encoders if spec not in embedding}
-    judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
-    check_searchers([*searchers.values()], judged.values())
-
-    def requested_of(spec: str) -> Request:
-        return Request(searcher=searchers[spec]) if spec in searchers else _request(spec, settings, columns)
-
-    shown = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
+    overlaps = _overlaps(settings, loaded, systems)
+    with _kept_scores(systems):
+        bench = _loaded(settings, loaded, systems, columns)
+        measured = bench.measure(systems)
     evaluation = evaluation_of(
-        _results(settings, loaded, shown, trainings, requested_of),
-        shown,
-        trainings,
+        [result for task in loaded for system in systems for result in measured[task.spec, system]],
+        bench.shown,
+        bench.trainings,
         is_cross=settings.cross,
         correlate=settings.correlations,
-        baseline_system=_baseline_system(settings, searchers),
+        baseline_system=_baseline_system(settings, measured),
         gate_metric=settings.gate_metric,
     )
     evaluation = replace(evaluation, digests=digests, overlaps=overlaps)
     if settings.explain is not None:
-        explained = explanations(evaluation.results, judged, shown, settings.explain)
+        judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
+        explained = explanations(evaluation.results, judged, bench.shown, settings.explain)
         evaluation = replace(evaluation, explanations=explained)
     return evaluation
 
 
-def _results(
-    settings: EvaluationSettings,
-    loaded: Sequence[Task],
-    shown: Mapping[str, Sequence[str]],
-    trainings: Mapping[str, Training | None],
-    requested_of: Callable[[str], Request],
-) -> list[Result]:
-    """The results of all encoders, task by task."""
-    folder = ResultsFolder(settings.results) if settings.results is not None else None
-    keep_runs = settings.keep_runs or (settings.save_run, settings.explain) != (None, None)
-    results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
-    for spec in settings.encoders:  # one is loaded at a time
-        request = requested_of(spec)
-        for task in loaded:
-            metrics = _metrics(settings, task, shown[task.spec])
-            searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
-            own = replace(request, metrics=metrics, searcher=searcher)
-            if folder is None:
-                results[task.spec] += task.evaluate(own)
-            else:
-                results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
-    if folder is not None:
-        folder.report()
-    return list(chain.from_iterable(results.values()))
-
-
-def _metrics(settings: EvaluationSettings, task: Task, shown: Sequence[str]) -> list[str]:
-    """The metrics to compute on a task."""
-    usual = shown if settings.metrics else task.default_metrics
-    further = [name for name in requested(settings) if name not in settings.metrics]
-    if settings.correlations:
-        further += CORRELATED
-    return list(dict.fromkeys([*usual, *(name for name in further if measures(task, name))]))
-
-
-def _parsed(settings: EvaluationSettings) -> list[str]:
-    """Those of the encoders that embed. Raises :class:`UsageError` for wrong names, all of them in one message."""
-    requests = [(retrieval.registry_of(spec), spec) for spec in settings.encoders]
-    requests += [(training_data, spec) for spec in settings.trained_on]
-    requests += [*((tasks, spec) for spec in settings.on), *((similarities.registry, spec) for spec in settings.sim)]
-    parse_all(requests)
-    return [spec for spec in settings.encoders if retrieval.registry_of(spec) is encoders.registry]
-
-
-def _describe(task: Task) -> None:
-    """Say what the task contains, and what is wrong with its data."""
-    notice(task.describe())
-    data = task.judged()
-    if data is not None and not is_gathering() and (faults := quick_line(data)) is not None:
-        notice(faults)
-
-
-def _baseline_system(settings: EvaluationSettings, searchers: Mapping[str, Searcher]) -> str | None:
-    """The name of the system that the others are compared with, if it was given as one of ``encoders``."""
-    name = settings.baseline_system
+def _parsed(settings: EvaluationSettings) -> list[Stages]:
+    """The systems. Raises :class:`UsageError` for wrong names, all of them in one message."""
+    requests: list[tuple[Registry, str]] = []
     for spec in settings.encoders:
-        if name in _spellings(spec):
-            searcher = searchers.get(spec)
-            return f"{searcher.spec} {searcher.similarity}" if searcher is not None else _spellings(spec)[1]
-    return name
+        requests += _names(spec)
+    requests += [(tasks, spec) for spec in settings.on]
+    requests += [(similarities.registry, spec) for spec in settings.sim]
+    if settings.trained_on:
+        from retrokit.data.pairs import registry as training_data
+
+        requests += [(training_data, spec) for spec in settings.trained_on]
+    parse_all(list(dict.fromkeys(requests)))
+    systems = [retrieval.stages_of(spec) for spec in settings.encoders]
+    for system in systems:
+        if system.reranker is not None:
+            from retrokit.ranking.retrieval.two_stage import fusion_of
+
+            fusion_of(system)
+    return systems
+
+
+def _names(spec: str) -> list[tuple[Registry, str]]:
+    """The names to parse in a system's spec: its own and, where that can be read, those of its stages."""
+    names = [(retrieval.registry_of(spec), spec)]
+    with suppress(UsageError):  # parsing the spec reports it
+        system = retrieval.stages_of(spec)
+        if system.first is not None:
+            names.append((retrieval.registry_of(system.first), system.first))
+        if system.reranker is not None:
+            from retrokit.ranking import reranking
+
+            names.append((reranking.registry_of(system.reranker), system.reranker))
+    return names
 
 
 def _columns(settings: EvaluationSettings, trainings: Iterable[Training | None]) -> list[str]:
     """The similarities that every encoder is scored under; none: its own."""
     columns = list(settings.sim)
     if settings.cross and not columns:
-        columns = list(dict.fromkeys(one.similarity for one in trainings if one and one.similarity))
+        columns = list(dict.fromkeys(training.similarity for training in trainings if training and training.similarity))
         if not columns:
             raise UsageError("`cross=`: no encoder here is a run of finetune; name the similarities with `sim=`")
     return columns
 
 
 def _check(
-    settings: EvaluationSettings, loaded: Sequence[Task], embedding: Sequence[str], columns: Sequence[str]
+    settings: EvaluationSettings, loaded: Sequence[Task], systems: Sequence[Stages], columns: Sequence[str]
 ) -> None:
-    """Raise :class:`UsageError`, before a model is loaded, for what does not fit the tasks or the encoders."""
+    """Raise :class:`UsageError` or :class:`DataError`, before a model is loaded, for what does not fit the tasks or the
+    systems."""
+    for task in loaded:
+        _check_fits(task, systems)
     for name in requested(settings):
         check_measured(loaded, name)
     if settings.correlations:
-        count = len(settings.encoders) + len(embedding) * (max(1, len(columns)) - 1)
+        from retrokit.evaluation.comparison.correlations import check_correlated
+
+        count = sum(max(1, len(columns)) if system.embeds else 1 for system in systems)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
     if settings.baseline_system is not None:
         check_baseline(settings.baseline_system, settings.encoders)
     if settings.explain is not None and all(task.judged() is None for task in loaded):
         raise UsageError("`explain=` is about retrieval, and no task here is (beir:…, bright:…)")
-    searching = [spec for spec in settings.encoders if spec not in embedding]
-    for task in loaded:
-        if searching and not task.searches:
-            raise UsageError(needs_embeddings(task, searching))
-    given = {"index": settings.index, "quantize": quantization_name(settings.quantize)}
-    check_searched(loaded, **given)
-    for name, value in given.items():
-        if value is not None and not embedding:
+    if not any(system.embeds for system in systems):
+        _check_nothing_of_encoders(settings)
+    check_searched(loaded, settings.index, quantization_name(settings.quantize))
+    for system in systems:
+        _check_system(system, loaded)
+
+
+def _check_system(system: Stages, loaded: Sequence[Task]) -> None:
+    """Raise :class:`UsageError` for a fusion without a search, or parameters that cannot be tuned, and
+    :class:`DataError` if scores cannot be cached."""
+    is_fused = system.blend is not None or system.fusion is not None
+    if is_fused and not any(task.searches for task in loaded):
+        raise UsageError("blend and fusion are for rankings, and no task here has any")
+    if system.work is not None:
+        check_folder(system.work)
+    if retrieval.leaves_open(system.spec):
+        for task in loaded:
+            check_tunable(task, system.spec, task.main_metric)
+
+
+def _check_fits(task: Task, systems: Sequence[Stages]) -> None:
+    """Raise :class:`UsageError` for a task that does not take some system. A gate takes rerankers, and leaves other
+    searchers out."""
+    if task.searches:
+        if any(system.first is None for system in systems):
+            raise UsageError(f"{task.spec} needs a first stage: an encoder, bm25, or a TREC run (run:FILE)")
+        return
+    rerankers = [system.spec for system in systems if system.reranker is not None]
+    searchers = [system.spec for system in systems if system.reranker is None and not system.embeds]
+    if not task.takes_rerankers:
+        others = [*searchers, *rerankers]
+        if others:
+            raise UsageError(needs_embeddings(task, others))
+    elif searchers and len(searchers) == len(systems):
+        raise UsageError(needs_embeddings(task, searchers))
+
+
+def _check_nothing_of_encoders(settings: EvaluationSettings) -> None:
+    """Raise :class:`UsageError` for a setting of encoders, if there are none."""
+    of_encoders = {
+        "sim": ", ".join(settings.sim) or None,
+        "dims": settings.dims,
+        "precision": settings.precision if settings.precision != "auto" else None,
+        "index": settings.index,
+        "quantize": settings.quantize,
+    }
+    for name, value in of_encoders.items():
+        if value is not None:
             raise UsageError(f"`{name}=` {value}: no encoder is evaluated, and nothing else has embeddings to search")
-    for task in loaded:
-        for spec in filter(retrieval.leaves_open, settings.encoders):
-            check_tunable(task, spec, task.main_metric)
 
 
-def _request(spec: str, settings: EvaluationSettings, columns: Sequence[str]) -> Request:
-    """An encoder under the similarities of all ``columns``, or its own. One that another encoder has learned is no
-    column of a cross-evaluation."""
-    encoder: Encoder = encoders.registry.create(spec, device=settings.device)
-    chosen = [encoder.similarity_of(name) for name in columns]
-    if settings.cross and not settings.sim:
-        chosen = [s for s in chosen if s is encoder.similarity or not any(True for _ in s.parameters())]
-    return Request(
-        encoder,
-        chosen or [encoder.similarity],
-        precision=settings.precision,
-        dims=settings.dims,
-        index=settings.index,
-        quantize=quantization_name(settings.quantize),
+def _describe(task: Task) -> None:
+    """Say what the task contains, and what is wrong with its data."""
+    notice(task.describe())
+    data = task.judged()
+    if data is None or is_gathering():
+        return
+    from retrokit.data.check import quick_line
+
+    if (faults := quick_line(data)) is not None:
+        notice(faults)
+
+
+def _overlaps(settings: EvaluationSettings, loaded: Sequence[Task], systems: Sequence[Stages]) -> list[Overlap]:
+    """Texts of the tasks in the training data of the encoders."""
+    from retrokit.evaluation.comparison.leaks import overlaps_with_training
+
+    embedding = dict.fromkeys(system.first for system in systems if system.embeds and system.first is not None)
+    return overlaps_with_training(loaded, settings.trained_on, list(embedding), settings.overlap_examples)
+
+
+@contextmanager
+def _kept_scores(systems: Sequence[Stages]) -> Iterator[None]:
+    """Lock the folders of scores while the systems are measured."""
+    from retrokit.ranking.reranking.kept import scores_in
+
+    with ExitStack() as stack:
+        for folder in dict.fromkeys(system.work for system in systems):
+            if folder is not None:
+                stack.enter_context(scores_in(Path(folder), "reranking", stay=True))
+        yield
+
+
+def _loaded(
+    settings: EvaluationSettings, loaded: Sequence[Task], systems: Sequence[Stages], columns: Sequence[str]
+) -> Bench:
+    """What measures the systems, with searchers and rerankers loaded. Raises :class:`UsageError` or
+    :class:`DataError` for those that do not fit the tasks."""
+    rerankers: dict[str, Reranker] = {}
+    for system in systems:
+        if system.reranker is not None and system.reranker not in rerankers:
+            from retrokit.ranking import reranking
+
+            rerankers[system.reranker] = reranking.create(system.reranker, settings.device)
+    _check_listwise(loaded, rerankers.values())
+    searchers: dict[str, Searcher] = {}
+    for system in systems if any(task.searches for task in loaded) else ():
+        if system.first is not None and not system.embeds and system.first not in searchers:
+            searchers[system.first] = retrieval.create(system.first, settings.device)
+    check_searchers(list(searchers.values()), [data for task in loaded if (data := task.judged()) is not None])
+    columns_by_task = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
+    from retrokit.evaluation.measuring import Bench
+
+    return Bench(
+        settings,
+        loaded,
+        metrics={task.spec: _metrics(settings, task, columns_by_task[task.spec], systems) for task in loaded},
+        shown=columns_by_task,
+        columns=columns,
+        searchers=searchers,
+        rerankers=rerankers,
+        folder=ResultsFolder(settings.results) if settings.results is not None else None,
     )
+
+
+def _check_listwise(loaded: Sequence[Task], rerankers: Iterable[Reranker]) -> None:
+    """Raise :class:`UsageError` if a reranker orders lists only, and a task has pairs."""
+    pairs = [task.spec for task in loaded if not task.searches]
+    for reranker in rerankers:
+        if pairs and reranker.listwise:
+            raise UsageError(f"{reranker.spec} is listwise and cannot score the pairs of {pairs[0]}")
+
+
+def _metrics(settings: EvaluationSettings, task: Task, shown: Sequence[str], systems: Sequence[Stages]) -> list[str]:
+    """The metrics to compute on a task; with rerankers, the share of relevant documents that each can bring up too."""
+    usual = shown if settings.metrics else task.default_metrics
+    further = [name for name in requested(settings) if name not in settings.metrics]
+    if settings.correlations:
+        from retrokit.evaluation.comparison.correlations import METRICS
+
+        further += METRICS
+    further += [f"recall@{system.depth}" for system in systems if system.reranker is not None]
+    return list(dict.fromkeys([*usual, *(name for name in further if measures(task, name))]))
+
+
+def _baseline_system(settings: EvaluationSettings, measured: Measured) -> str | None:
+    """The name of the system that the others are compared with, if it was given as one of ``encoders``."""
+    name = settings.baseline_system
+    for (_, system), results in measured.items():
+        canonical = str(retrieval.registry_of(system.spec).parse(system.spec))
+        if name in (system.spec, canonical) and results:
+            one_similarity = system.reranker is not None or not system.embeds
+            return results[0].name if one_similarity else canonical
+    return name
 
 
 def check_baseline(name: str, specs: Sequence[str]) -> None:
@@ -256,9 +343,18 @@ def check_baseline(name: str, specs: Sequence[str]) -> None:
         raise UsageError(f"`baseline_system=` {name} is none of {', '.join(specs)}")
 
 
-def _spellings(spec: str) -> tuple[str, str]:
-    """The spec of a system as it was given, and as results spell it."""
-    return spec, str(retrieval.registry_of(spec).parse(spec))
+def _spellings(spec: str) -> list[str]:
+    """The spec of a system as it was given, and as results spell it; of several stages, each of these."""
+    specs = [spec]
+    system = retrieval.stages_of(spec)
+    if system.first is not None:
+        specs.append(system.first)
+    spellings = [*specs, *(str(retrieval.registry_of(spec).parse(spec)) for spec in specs)]
+    if system.reranker is not None:
+        from retrokit.ranking import reranking
+
+        spellings.append(str(reranking.registry_of(system.reranker).parse(system.reranker)))
+    return spellings
 
 
 def check_searchers(searchers: Sequence[Searcher], judged: Iterable[RetrievalData]) -> None:
@@ -282,12 +378,21 @@ def _stored(settings: EvaluationSettings) -> Evaluation:
     records = _stored_records(ResultsFolder(settings.results), settings)
     task_order = list(dict.fromkeys(record.result.task for record in records))
     results = sorted((record.result for record in records), key=lambda result: task_order.index(result.task))
-    shown = _stored_columns(settings, records)
+    columns_by_task = _stored_columns(settings, records)
     trainings = {record.result.name: record.training for record in records}
-    options = (settings.cross, settings.correlations, settings.baseline_system, settings.gate_metric)
-    evaluation = evaluation_of(results, shown, trainings, *options)
+    evaluation = evaluation_of(
+        results,
+        columns_by_task,
+        trainings,
+        is_cross=settings.cross,
+        correlate=settings.correlations,
+        baseline_system=settings.baseline_system,
+        gate_metric=settings.gate_metric,
+    )
     digests = {record.result.task: partial(record.key.get, "data") for record in records}
     if settings.correlations:
+        from retrokit.evaluation.comparison.correlations import check_correlated
+
         main_metrics = {task: evaluation.main_metric(task) for task in evaluation.tasks}
         check_correlated(main_metrics, max(len(evaluation.systems_on(task)) for task in evaluation.tasks))
     return replace(evaluation, digests=digests, keys=[record.key for record in records])
@@ -320,10 +425,10 @@ def _stored_columns(settings: EvaluationSettings, records: Sequence[Record]) -> 
     all_names = set(chain.from_iterable(stored.values()))
     if unknown := [name for name in requested(settings) if name not in all_names]:
         raise UsageError(f"{settings.results} contains no {', '.join(unknown)}; evaluate the encoders for it")
-    shown = {}
+    columns_by_task = {}
     for task, names in stored.items():
-        shown[task] = _among(names, settings.metrics) or _among(names, usual[task]) or names[:1]
-    return shown
+        columns_by_task[task] = _among(names, settings.metrics) or _among(names, usual[task]) or names[:1]
+    return columns_by_task
 
 
 def _among(names: Sequence[str], metrics: Sequence[str]) -> list[str]:

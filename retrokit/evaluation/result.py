@@ -87,20 +87,30 @@ class Result:
 
     def without(self, metrics: Set[str]) -> Result:
         """The result without these metrics."""
-        columns: dict[str, Any] = {name: getattr(self, name) for name in ("metrics", "per_query", "resampled")}
-        left: Any = {name: {m: v for m, v in own.items() if m not in metrics} for name, own in columns.items()}
-        return replace(self, **left)
+        return replace(
+            self,
+            metrics=_without(self.metrics, metrics),
+            per_query=_without(self.per_query, metrics),
+            resampled=_without(self.resampled, metrics),
+        )
 
     def to_json(self, with_queries: bool = False) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        names = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
-        shown = {name: getattr(self, name) for name in (*names, *["per_query"][:with_queries])}
-        return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}}
+        names = ["encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration"]
+        if with_queries:
+            names.append("per_query")
+        plain = {name: getattr(self, name) for name in names}
+        plain["metrics"] = {name: known(value) for name, value in self.metrics.items()}
+        return plain
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Result:
         """What :meth:`to_json` gave. Raises :class:`TypeError` or :class:`ValueError` for what is not whole."""
         return restored(cls, {"per_query": {}, **plain})
+
+
+def _without(by_metric: Mapping[str, Any], metrics: Set[str]) -> dict[str, Any]:
+    return {name: value for name, value in by_metric.items() if name not in metrics}
 
 
 def leading_metric(main: str, shown: Sequence[str]) -> str:

@@ -5,30 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.settings import (
     EITHER,
     FILE,
     FOLDER,
-    OVERLAP_EXAMPLES,
-    PRECISION,
-    PRECISIONS,
-    SHOW_INPUTS,
-    STRICT,
     Settings,
-    listed,
+    common,
     setting,
 )
 from retrokit.data.dtypes import stored_as
 from retrokit.metrics.names import metric_name, metric_names
 
-if TYPE_CHECKING:  # help is shown without loading what ranks
-    from retrokit.ranking.retrieval.two_stage import Fusion
-
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
-STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
+STAGES, NEAR_MISSES = "Stages", "Near-misses"
 ANY = "any"
 """Stands for every kind of fault."""
 
@@ -72,8 +63,15 @@ class GateSettings(Settings):
         "Exit 1 if the drop from --baseline exceeds X and is significant.",
         GATES,
         minimum=0,
+        needs=("baseline",),
     )
-    junit: str | None = setting(None, "Write gate results as JUnit XML.", GATES, writes=FILE)
+    junit: str | None = setting(
+        None,
+        "Write gate results as JUnit XML.",
+        GATES,
+        writes=FILE,
+        needs=("fail_under", "fail_if_worse", "fail_if_idle", "max_drop"),
+    )
     fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
 
     @property
@@ -84,15 +82,47 @@ class GateSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         _ = self.minimums  # raises for one that is not METRIC=VALUE
-        has_gate = self.fail_under or self.fail_if_worse or self.fail_if_idle or self.max_drop is not None
-        if self.junit is not None and not has_gate:
-            yield "`junit=` reports gates: give `fail_under=`, `fail_if_worse=` or `max_drop=`"
-        if self.max_drop is not None and self.baseline is None:
-            yield "`max_drop=` needs `baseline=` FILE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringSettings(GateSettings):
+    """How systems are measured, and where results are stored."""
+
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the usual ones.",
+        panel=SCORES,
+        canonical=metric_names,
+    )
+    precision: str = common("precision", panel=SCORES)
+    dims: int | None = common(
+        "dims", help="Use the first N dimensions only: for sfs, N / size fragments.", panel=SCORES
+    )
+    device: str | None = common("device")
+    index: str | None = common(
+        "index",
+        help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
+        "IVF4096,PQ32:nprobe=64.",
+        panel=SCORES,
+    )
+    results: str | None = setting(
+        None,
+        "Keep results in this folder, and use them again while nothing has changed. "
+        "`eval` without encoders shows them.",
+        OUTPUT,
+        writes=FOLDER,
+    )
+    save_run: str | None = setting(
+        None,
+        "TREC run to write; a folder if there are several or if it ends with /.",
+        OUTPUT,
+        writes=EITHER,
+    )
+    strict: bool = common("strict")
 
 
 @dataclass(frozen=True)
-class EvaluationSettings(GateSettings):
+class EvaluationSettings(MeasuringSettings):
     """Every encoder under every similarity on every task.
 
     Attributes:
@@ -117,26 +147,8 @@ class EvaluationSettings(GateSettings):
     sim: Sequence[str] = setting(
         (), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES, names="similarities"
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
-        SCORES,
-        read=listed,
-        canonical=metric_names,
-        names="metrics",
-    )
-    precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
-    dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
-    device: str | None = setting(None)
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
-    results: str | None = setting(
-        None,
-        "Keep results in this folder, and use them again while nothing has changed. "
-        "Without encoders: show the stored results.",
-        OUTPUT,
-        writes=FOLDER,
-    )
-    keep_runs: bool = setting(False)
+    keep_runs: bool = setting(False, is_option=False)
     trained_on: Sequence[str] = setting(
         (),
         "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "
@@ -144,21 +156,14 @@ class EvaluationSettings(GateSettings):
         OUTPUT,
         names="data",
     )
-    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, minimum=0)
+    overlap_examples: int = setting(0, "Show N texts of a test that are in training data too.", OUTPUT, minimum=0)
     explain: int | None = setting(
         None,
         "Show the N queries of retrieval that differ most from the first system, with their relevant documents.",
         OUTPUT,
         minimum=1,
     )
-    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
-    index: str | None = setting(
-        None,
-        "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
-        "IVF4096,PQ32:nprobe=64.",
-        SCORES,
-        extra="faiss",
-    )
+    show_inputs: int = common("show_inputs", panel=OUTPUT)
     quantize: str | None = setting(
         None, "Storage dtype: float16, int8, binary, binary+rescore (:N: N times k rescored).", SCORES
     )
@@ -168,25 +173,23 @@ class EvaluationSettings(GateSettings):
         "each sure:FOLDER, in their order.",
         OUTPUT,
     )
-    save_run: str | None = setting(
-        None,
-        "TREC run to write; a folder if there are several or if it ends with /.",
-        OUTPUT,
-        writes=EITHER,
-    )
-    strict: bool = setting(False, STRICT, result=False)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.quantize is not None:
             stored_as(self.quantize)
 
+    @property
+    def needs_runs(self) -> bool:
+        """Whether rankings are used, which ``results`` does not store."""
+        return self.keep_runs or self.save_run is not None or self.explain is not None
+
 
 @dataclass(frozen=True)
-class TwoStageOptions(GateSettings):
+class TwoStageOptions(MeasuringSettings):
     """How both stages work together, the settings of the first one, and what is written."""
 
-    panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
+    panels = (None, STAGES, SCORES, NEAR_MISSES, OUTPUT, GATES)
     first = (
         *("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results", "save_run"),
         *("plot", "as_json"),
@@ -196,35 +199,15 @@ class TwoStageOptions(GateSettings):
     blend: float | None = setting(
         None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, minimum=0, maximum=1
     )
-    fusion: str | None = setting(None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",))
-    sim: str | None = setting(
-        None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE, names="similarities"
+    fusion: str | None = setting(
+        None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",), excludes=("blend",)
     )
-    index: str | None = setting(
-        None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE, extra="faiss"
+    sim: str | None = setting(
+        None, "Similarity of the first stage; default: the encoder's own.", SCORES, names="similarities"
     )
     run: str | None = setting(
         None, "Rerank this TREC run in place of a search; - is standard input.", STAGES, reads=FILE
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
-        FIRST_STAGE,
-        read=listed,
-        canonical=metric_names,
-        names="metrics",
-    )
-    results: str | None = setting(
-        None,
-        "Keep results of rankings in this folder, and use them again while nothing has changed.",
-        OUTPUT,
-        writes=FOLDER,
-    )
-    precision: str = setting(
-        "auto", "Precision of the first stage. Rerankers have their own.", FIRST_STAGE, choices=PRECISIONS
-    )
-    dims: int | None = setting(None, "Use the first N dimensions only in the first stage.", FIRST_STAGE)
-    device: str | None = setting(None)
     paraphrases: str | None = setting(
         None,
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
@@ -232,12 +215,6 @@ class TwoStageOptions(GateSettings):
         names="data",
     )
     max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", NEAR_MISSES, minimum=2)
-    save_run: str | None = setting(
-        None,
-        "TREC run to write; a folder if there are several or if it ends with /; - is standard output.",
-        OUTPUT,
-        writes=EITHER,
-    )
     work: str | None = setting(
         None,
         "Cache scores in this folder, to resume or to change metrics and blend. Default: FILE.work of --save-run FILE, "
@@ -245,21 +222,9 @@ class TwoStageOptions(GateSettings):
         OUTPUT,
         writes=FOLDER,
     )
-    strict: bool = setting(False, STRICT, result=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.together  # raises where the three contradict each other
-
-    @property
-    def together(self) -> Fusion:
-        """How the scores of both stages become one."""
-        from retrokit.ranking.retrieval.two_stage import Fusion
-
-        return Fusion(self.depth, self.blend, self.fusion)
 
 
-def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
+def requested(settings: MeasuringSettings) -> list[str]:
     """All metrics that are named."""
     gates = [metric for metric, _ in settings.minimums]
     if settings.gate_metric is not None:
@@ -276,17 +241,17 @@ class CheckSettings(Settings):
         "Test sets (a BEIR folder, or beir:PATH,split=dev) and training data (FILE.jsonl, beir:PATH,split=train).",
         argument=True,
         names="data",
+        missing="give a test set or training data, e.g. beir:data/scifact or pairs.jsonl",
     )
-    metrics: Sequence[str] = setting(
-        "ndcg@10,recall@100,mrr@10",
-        "Metrics whose highest values and losses are shown.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        default="ndcg@10,recall@100,mrr@10",
+        help="Metrics whose highest values and losses are shown.",
         canonical=metric_names,
-        names="metrics",
     )
     examples: int = setting(0, "Show N examples of each fault.", minimum=0)
     encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", names="encoders")
-    device: str | None = setting(None)
+    device: str | None = common("device")
     fail_on: Sequence[str] = setting(
         (), "Exit 1 if a fault of this kind, or `any`, is present. Repeatable.", result=False
     )
@@ -307,5 +272,3 @@ class CheckSettings(Settings):
             if kind != ANY and kind not in KINDS:
                 hint = did_you_mean(kind, KINDS)
                 yield f"`fail_on=` {kind}: unknown kind of fault{hint}; it is {ANY}, or one of {', '.join(KINDS)}"
-        if not self.data:
-            yield "give a test set or training data, e.g. beir:data/scifact or pairs.jsonl"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     from retrokit.data.overlap import JudgedTexts
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
-    from retrokit.ranking.reranking.base import Reranker
+    from retrokit.ranking.reranking.kept import KeptReranker
     from retrokit.ranking.retrieval.base import Searcher, TuningQueries
     from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
     from retrokit.similarities.base import Similarity
@@ -41,10 +41,9 @@ class Request:
         precision: of encoding; scores are always float32.
         dims: the first dimensions of embeddings that are used; ``None``: all.
         index: the faiss index to search documents with (:mod:`ranking.retrieval.approximate`); ``None``: exact search.
-        quantize: how documents are stored for the search (:mod:`ranking.retrieval.stored`); ``None``: as float32.
+        quantize: how documents are stored for the search (:mod:`ranking.retrieval.vectors`); ``None``: as float32.
         searcher: what searches in place of the encoder.
         reranker: what scores pairs of texts in place of the encoder.
-        whole: rank all that the searcher has, however deep.
         alone: compute only ``metrics``.
     """
 
@@ -55,15 +54,14 @@ class Request:
     dims: int | None = None
     index: str | None = None
     searcher: Searcher | None = None
-    reranker: Reranker | None = None
-    whole: bool = False
+    reranker: KeptReranker | None = None
     alone: bool = False
     quantize: str | None = None
 
     @property
     def name(self) -> str:
         """Of what is measured, for messages."""
-        measured = self.encoder or self.searcher
+        measured = self.encoder or self.searcher or self.reranker
         return measured.spec if measured is not None else ""
 
     @property
@@ -117,6 +115,7 @@ class Task(Protocol):
         known_metrics: all that it measures, where that is more.
         symmetric: whether the texts are of one kind, so that a similarity must not depend on the roles (MAG, 2.1).
         searches: whether it takes a searcher, and an index.
+        takes_rerankers: whether it takes a reranker without a search, which scores its pairs.
     """
 
     spec: str = ""
@@ -126,6 +125,7 @@ class Task(Protocol):
     known_metrics: tuple[str, ...] = ()
     symmetric: bool = False
     searches: bool = False
+    takes_rerankers: bool = False
     _warned: frozenset[str] = frozenset()
 
     def describe(self) -> str:
@@ -144,11 +144,11 @@ class Task(Protocol):
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that the task does not measure, with the nearest one; of many that it
         does measure the first forty are listed."""
-        known = self.known_metrics or self.default_metrics
+        measured = self.known_metrics or self.default_metrics
         for name in names:
-            if name not in known:
-                problem = f"unknown metric {name!r}{did_you_mean(name, known)}"
-                raise UsageError(f"{problem}; {self.spec} has {', '.join(known[:40])}")
+            if name not in measured:
+                problem = f"unknown metric {name!r}{did_you_mean(name, measured)}"
+                raise UsageError(f"{problem}; {self.spec} has {', '.join(measured[:40])}")
 
     def digest(self) -> str | None:
         """A digest of all data that a result depends on; ``None`` if there is none (a pipe, a service), so that no
@@ -178,11 +178,6 @@ class Task(Protocol):
 
     def tuning(self, metric: str) -> TuningQueries | None:
         """Queries of another split of the same data, to tune a searcher on by ``metric``; ``None``: there are none."""
-        return None
-
-    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Task | None:
-        """The task that two stages are measured on: for rankings the task itself; for near-misses the test of a gate,
-        with the pairs of ``reference`` as positives; else ``None``."""
         return None
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
@@ -241,6 +236,6 @@ def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
 def check_searched(tasks: Sequence[Task], index: str | None, quantize: str | None) -> None:
     """Raise :class:`UsageError` for an index or a quantisation if a task does not search."""
     exact = [task.spec for task in tasks if not task.searches]
-    for name, given in (("index", index), ("quantize", quantize)):
-        if exact and given is not None:
-            raise UsageError(f"`{name}=` {given} is for what is searched, and {', '.join(exact)} is not")
+    for name, value in (("index", index), ("quantize", quantize)):
+        if exact and value is not None:
+            raise UsageError(f"`{name}=` {value} is for what is searched, and {', '.join(exact)} is not")

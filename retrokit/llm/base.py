@@ -85,8 +85,8 @@ class CompletionRequest:
         settings = self.sampling.to_json()
         for name in ("temperature", "top_p"):
             settings[name] = float(settings[name])  # 0 and 0.0 are the same setting
-        whole = [self.identity, settings, self.system, self.prompt, self.attempt]
-        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).digest()
+        decisive = [self.identity, settings, self.system, self.prompt, self.attempt]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).digest()
 
 
 class Prompt(NamedTuple):
@@ -154,7 +154,8 @@ def identified(identity: str, stop: Sequence[str]) -> str:
 
 def cut_at(text: str, stop: Sequence[str]) -> str:
     """``text`` up to the first of the texts ``stop``; all of it if it contains none."""
-    return text[: min((place for end in stop if (place := text.find(end)) >= 0), default=len(text))]
+    starts = [text.find(end) for end in stop]
+    return text[: min([start for start in starts if start >= 0], default=len(text))]
 
 
 def estimated_tokens(*texts: str | None) -> int:

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from retrokit.core.calls import PromptRefused, encodable
-from retrokit.core.errors import DataError, RetrokitError, ServiceError, UsageError, first_line
+from retrokit.core.errors import DataError, RetrokitError, ServiceError, UsageError, first_line, shortened
 from retrokit.core.notices import no_progress_bars
 from retrokit.encoders.engine import NO_LIMIT
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
@@ -82,8 +82,8 @@ class Generator:
         shorter = prompt
         while (excess := len(self.tokens(self.chat(shorter.text, None))) - room) > 0:  # a cut may add tokens
             if not shorter.middle:
-                start = prompt.before if len(prompt.before) <= 80 else prompt.before[:79] + "…"
-                raise UsageError(f"{self.name} reads {self.window} tokens, too few for {start!r} and {new_tokens} more")
+                text = f"{shortened(prompt.before, 80)!r} and {new_tokens} more"
+                raise UsageError(f"{self.name} reads {self.window} tokens, too few for {text}")
             tokens = self.tokenizer(
                 shorter.middle, add_special_tokens=False, return_offsets_mapping=True, verbose=False
             )
@@ -266,11 +266,11 @@ class LocalLLM(LLM):
         ids = generator.tokens(generator.chat(prompt, system))
         new_tokens = sampling.max_tokens
         if generator.window is not None:
-            left = generator.window - len(ids)
-            if left < (0 if generator.writes_anew else 1):
+            room = generator.window - len(ids)
+            if room < (0 if generator.writes_anew else 1):
                 raise PromptRefused(f"{generator.name} reads {generator.window} tokens, and a prompt has {len(ids)}")
             if not generator.writes_anew:
-                new_tokens = min(left, new_tokens)
+                new_tokens = min(room, new_tokens)
         stop = (*sampling.stop, *self._stop)
         request = LocalRequest(ids, replace(sampling, max_tokens=new_tokens, stop=stop))
         self._waiting.append(request)

@@ -81,34 +81,44 @@ class OpenAILLM(LLM):
 
     def _completion(self, answer: Any, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         try:
-            # an empty list of choices is an empty answer
-            choice: Any = answer["choices"][0] if answer["choices"] != [] else {"message": {}, "finish_reason": "other"}
-            message = choice["message"]
-            content = message.get("content") or ""
-            if isinstance(content, list):
-                content = "".join(part["text"] for part in content if part["type"] in ("text", "output_text"))
-            finish = choice.get("finish_reason") or "stop"
-            if not isinstance(content, str):
-                raise TypeError
+            content, finish = _content_of(answer)
         except (LookupError, TypeError, AttributeError) as error:
             raise self._service.unexpected(answer, "choices: list of {message: {content: text}}") from error
-        finish = "length" if finish in _CUT else finish if finish in _FINISHES else "other"
         text = without_thinking(encodable(self._service.redacted(content)))
-        most = _MOST_CHARACTERS + _CHARACTERS_A_TOKEN * sampling.max_tokens
-        if len(text) > most:
-            text, finish = text[:most], "length"
-        usage = answer.get("usage")
-        counts = [
-            usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")
-        ]
-        counts = [count if type(count) is int and 0 <= count <= _MOST_TOKENS else None for count in counts]
+        max_characters = _MOST_CHARACTERS + _CHARACTERS_A_TOKEN * sampling.max_tokens
+        if len(text) > max_characters:
+            text, finish = text[:max_characters], "length"
+        prompt_tokens, completion_tokens = _count(answer, "prompt_tokens"), _count(answer, "completion_tokens")
         return Completion(
             text=text,
-            prompt_tokens=counts[0] or estimated_tokens(system, prompt),
-            completion_tokens=counts[1] or estimated_tokens(content),
+            prompt_tokens=prompt_tokens or estimated_tokens(system, prompt),
+            completion_tokens=completion_tokens or estimated_tokens(content),
             finish=finish,
-            estimated=None in counts,
+            estimated=prompt_tokens is None or completion_tokens is None,
         ).until(sampling.stop)
+
+
+def _content_of(answer: Any) -> tuple[str, str]:
+    """The text of a service's answer, and why it ended; any error for another shape."""
+    if answer["choices"] == []:  # an empty answer
+        return "", "other"
+    choice = answer["choices"][0]
+    content = choice["message"].get("content") or ""
+    if isinstance(content, list):
+        content = "".join(piece["text"] for piece in content if piece["type"] in ("text", "output_text"))
+    if not isinstance(content, str):
+        raise TypeError
+    finish = choice.get("finish_reason") or "stop"
+    if finish in _CUT:
+        return content, "length"
+    return content, finish if finish in _FINISHES else "other"
+
+
+def _count(answer: Any, name: str) -> int | None:
+    """A number of tokens that the service reports; ``None`` if it is missing or absurd."""
+    usage = answer.get("usage")
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return count if type(count) is int and 0 <= count <= _MOST_TOKENS else None
 
 
 def openai_llm(model: str, url: str, key_env: str, timeout: float, stop: str | None) -> OpenAILLM:

@@ -15,7 +15,7 @@ are.
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
@@ -72,10 +72,13 @@ class PromptTemplate:
     @cached_property
     def digest(self) -> str:
         """``sha256:<hex>`` over all that decides the request and how its answer is read."""
-        words = (f"{key}={self.words[key]}" for key in sorted(self.words))
-        parts = [self.name, self.template, self.system or "", *words, *([] if self.tags else ["tags=false"])]
-        parts += [f"stop={self.stop}", f"answer-tokens={self.answer_tokens}"] if self.stop or self.answer_tokens else []
-        return f"sha256:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}"
+        decisive = [self.name, self.template, self.system or ""]
+        decisive += [f"{key}={self.words[key]}" for key in sorted(self.words)]
+        if not self.tags:
+            decisive.append("tags=false")
+        if self.stop or self.answer_tokens:
+            decisive += [f"stop={self.stop}", f"answer-tokens={self.answer_tokens}"]
+        return f"sha256:{hashlib.sha256(chr(0).join(decisive).encode()).hexdigest()}"
 
     def fill(self, **fields: str) -> str:
         """The prompt with its fields filled. Tags, if used, enclose the data texts, none of which contains them."""
@@ -91,17 +94,21 @@ class PromptTemplate:
                 return self.words[name]
             if name not in fields:  # of a prompt that is no file of ours
                 return match[0]
-            bare = not self.tags or name in _NO_DATA
-            return fields[name] if bare else f"<{name}-{mark}>\n{fields[name]}\n</{name}-{mark}>"
+            if not self.tags or name in _NO_DATA:
+                return fields[name]
+            return f"<{name}-{mark}>\n{fields[name]}\n</{name}-{mark}>"
 
         return _FIELD.sub(filled, self.template)
 
     def sampling(self, base: Sampling, attempt: int = 0) -> Sampling:
         """``base`` with the end of this prompt's answers. A base model reads no reason, so it draws a further one."""
-        limit = base.max_tokens if self.answer_tokens is None else min(base.max_tokens, self.answer_tokens)
-        sampling = replace(base, max_tokens=limit, stop=(*base.stop, self.stop) if self.stop else base.stop)
-        if self.stop and attempt and not base.temperature:
-            return replace(sampling, temperature=_RETRY_TEMPERATURE, seed=base.seed or 0)
+        sampling = base
+        if self.answer_tokens is not None:
+            sampling = replace(sampling, max_tokens=min(base.max_tokens, self.answer_tokens))
+        if self.stop:
+            sampling = replace(sampling, stop=(*base.stop, self.stop))
+            if attempt and not base.temperature:
+                sampling = replace(sampling, temperature=_RETRY_TEMPERATURE, seed=base.seed or 0)
         return sampling
 
     def again(self, filled: str, retry: "PromptTemplate", reason: str) -> str:
@@ -133,14 +140,9 @@ def load_prompts(
         DataError: no such folder, a file in it that is no prompt of ours (the nearest name is given), or one that is
             no TOML, lacks a field or a word, or has an unknown one.
     """
-    prompts = {}
-    for wording in dict.fromkeys((OURS, named)) if named in wordings else (OURS,):
-        for name, shape in shapes.items():
-            file = resources.files(package) / "prompts" / str(wording) / f"{name}{_ENDING}"
-            if file.is_file():
-                prompts[name] = _parsed(name, tomllib.loads(file.read_text("utf-8")), name, str(wording), shape)
+    prompts = _of_wording(OURS, shapes, package)
     if named in wordings:
-        return prompts
+        return prompts | _of_wording(str(named), shapes, package)
     folder = Path(named)
     if not folder.is_dir():
         problem = f"is neither {' nor '.join(wordings)} nor a folder of prompts, such as"
@@ -157,6 +159,16 @@ def load_prompts(
     return prompts
 
 
+def _of_wording(wording: str, shapes: Mapping[str, PromptShape], package: str) -> dict[str, PromptTemplate]:
+    """The prompts that the ``package`` has in a wording."""
+    prompts = {}
+    for name, shape in shapes.items():
+        file = resources.files(package) / "prompts" / wording / f"{name}{_ENDING}"
+        if file.is_file():
+            prompts[name] = _parsed(name, tomllib.loads(file.read_text("utf-8")), name, wording, shape)
+    return prompts
+
+
 def wording_for(llm: LLM | None) -> str:
     """The wording that suits a model (``None``: any) if none is given; a notice if it is another than ours."""
     # a class of a plugin need not inherit the protocol's default
@@ -166,31 +178,55 @@ def wording_for(llm: LLM | None) -> str:
     return FEW_SHOT
 
 
-def _parsed(name: str, held: dict[str, Any], where: object, wording: str, shape: PromptShape) -> PromptTemplate:
-    expected, fields = {"prompt", *shape.words}, (*shape.fields, *shape.words)
-    used = set(_FIELD.findall(str(held.get("prompt", ""))))
-    texts = {key: value for key, value in held.items() if key not in ("tags", "stop", "answer-tokens")}
-    tags, stop, tokens = held.get("tags", True), held.get("stop", ""), held.get("answer-tokens")
-    problems = [
-        *(f"no {key}" for key in sorted(expected - held.keys())),
-        *(f"unknown {key}" for key in texts if key not in expected | {"system"}),
-        *(f"{key} is not a text" for key, value in texts.items() if not isinstance(value, str) or not value.strip()),
-        *(["tags is neither true nor false"] if not isinstance(tags, bool) else []),
-        *(["stop is no text"] if "stop" in held and not (isinstance(stop, str) and stop) else []),
-        *(
-            ["answer-tokens is no number from 1"]
-            if tokens is not None and (type(tokens) is not int or tokens < 1)
-            else []
-        ),
-        *(f"no field {{{field}}}" for field in shape.fields if field not in used),
-        *(f"unknown field {{{field}}}" for field in sorted(used - set(fields))),
-    ]
+def _parsed(name: str, content: dict[str, Any], source: object, wording: str, shape: PromptShape) -> PromptTemplate:
+    problems = [*_key_problems(content, shape), *_option_problems(content), *_field_problems(content, shape)]
     if problems:
-        takes = f"{', '.join(sorted(expected))} with the fields {', '.join(f'{{{field}}}' for field in fields)}"
-        raise DataError(
-            where,
-            f"{'; '.join(problems)}; a prompt {name} has {takes}, and may have system, tags, stop and answer-tokens",
-        )
-    words = {key: held[key].strip() for key in shape.words}
-    system = held["system"].strip() if "system" in held else None
-    return PromptTemplate(name, held["prompt"].strip(), system, words, wording, tags, stop, tokens)
+        keys = ", ".join(sorted(["prompt", *shape.words]))
+        fields = ", ".join(f"{{{field}}}" for field in (*shape.fields, *shape.words))
+        expected = f"a prompt {name} has {keys} with the fields {fields}, and may have system, tags, stop and"
+        raise DataError(source, f"{'; '.join(problems)}; {expected} answer-tokens")
+    return PromptTemplate(
+        name,
+        template=content["prompt"].strip(),
+        system=content["system"].strip() if "system" in content else None,
+        words={key: content[key].strip() for key in shape.words},
+        wording=wording,
+        tags=content.get("tags", True),
+        stop=content.get("stop", ""),
+        answer_tokens=content.get("answer-tokens"),
+    )
+
+
+def _key_problems(content: dict[str, Any], shape: PromptShape) -> Iterator[str]:
+    """Missing and unknown keys, and keys of texts that have none."""
+    required = {"prompt", *shape.words}
+    texts = {key: value for key, value in content.items() if key not in ("tags", "stop", "answer-tokens")}
+    for key in sorted(required - content.keys()):
+        yield f"no {key}"
+    for key in texts:
+        if key not in required and key != "system":
+            yield f"unknown {key}"
+    for key, value in texts.items():
+        if not isinstance(value, str) or not value.strip():
+            yield f"{key} is not a text"
+
+
+def _option_problems(content: dict[str, Any]) -> Iterator[str]:
+    """Wrong values of tags, stop and answer-tokens."""
+    if not isinstance(content.get("tags", True), bool):
+        yield "tags is neither true nor false"
+    if "stop" in content and not (isinstance(content["stop"], str) and content["stop"]):
+        yield "stop is no text"
+    tokens = content.get("answer-tokens", 1)
+    if type(tokens) is not int or tokens < 1:
+        yield "answer-tokens is no number from 1"
+
+
+def _field_problems(content: dict[str, Any], shape: PromptShape) -> Iterator[str]:
+    """Missing and unknown fields of the prompt."""
+    used = set(_FIELD.findall(str(content.get("prompt", ""))))
+    for field in shape.fields:
+        if field not in used:
+            yield f"no field {{{field}}}"
+    for field in sorted(used - {*shape.fields, *shape.words}):
+        yield f"unknown field {{{field}}}"

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from retrokit.core.calls import encodable
-from retrokit.core.errors import DataError
+from retrokit.core.errors import DataError, shortened
 from retrokit.data.jsonl import read_jsonl
 from retrokit.llm.base import LLM, Completion, Sampling, estimated_tokens, identified, read_stop, without_thinking
 
@@ -41,9 +41,7 @@ class ReplayLLM(LLM):
         """
         answer = self._answers.get(_key(prompt, system))
         if answer is None:
-            shown = " ".join(prompt.split())
-            shown = shown if len(shown) <= 80 else shown[:79] + "…"
-            raise DataError(self.path, f"contains no answer to the prompt {shown!r}")
+            raise DataError(self.path, f"contains no answer to the prompt {shortened(prompt, 80)!r}")
         tokens = estimated_tokens(system, prompt), estimated_tokens(answer)
         return Completion(without_thinking(encodable(answer)), *tokens, estimated=True).until(self._stop)
 

@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit.core.errors import UsageError
-from retrokit.core.settings import FILE, Settings, setting
+from retrokit.core.settings import FILE, Settings, common, setting
 
 if TYPE_CHECKING:
     from retrokit.llm.base import LLM, Sampling
     from retrokit.llm.session import Session
     from retrokit.llm.store import ResponseStore
-
-
-PROMPTS = "ours, few-shot (base models), or a folder. Default: by model."
 
 
 @dataclass(frozen=True)
@@ -26,10 +23,8 @@ class Asking(Settings):
     temperature: float = setting(0.0, "Sampling temperature; 0 takes the likeliest token.", minimum=0, maximum=100)
     answer_tokens: int = setting(4096, "Longest answer in tokens, reasoning included.", minimum=1, maximum=10_000_000)
     store: str | None = setting(None, "Answer cache to share. Default: OUTPUT.answers.sqlite.", writes=FILE)
-    concurrency: int = setting(16, "Concurrent calls.", minimum=1, maximum=1024)
-    max_tokens: int | None = setting(
-        None, "Budget of prompt and answer tokens. Default: none.", minimum=1, maximum=2**53
-    )
+    concurrency: int = common("concurrency")
+    max_tokens: int | None = common("max_tokens")
 
     def kept_in(self, output: str) -> str | Path:
         """The file of the answers for what is written to ``output``. Raises :class:`UsageError` where that is standard

@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from retrokit.core.databases import database_errors
+from retrokit.core.databases import PATIENCE, Database, code_of, transaction
 from retrokit.core.errors import DataError, Interrupted, disk_errors
 from retrokit.llm.base import Completion, CompletionRequest
 
 _APPLICATION = 0x72746B4C
 _VERSION = 1
-_PATIENCE = 60.0
 _TABLE = """
 CREATE TABLE IF NOT EXISTS responses (
     key BLOB PRIMARY KEY,
@@ -58,15 +58,17 @@ class ResponseStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise DataError(self.path, "is not a response store (no file)")  # a pipe would be waited for
-        with self._errors():
-            self._reader, self._database = self._opened(), self._opened()  # what is not committed is not read
+        self._file = Database(self.path, "response store", _TABLE, _VERSION, _APPLICATION)
+        with self._file.refusing():
+            self._reader = self._connected()
+            self._writer_connection = self._connected()  # what is not committed is not read
         self._jobs: deque[_Job] = deque()
         self._closed = False
         self._writer = ThreadPoolExecutor(1, f"store {self.path.name}")
 
     def get(self, key: bytes) -> Completion | None:
         """The answer stored under ``key``, by whichever process; ``None`` if there is none."""
-        with self._errors():
+        with self._file.refusing():
             row = self._reader.execute(_ANSWER, (key,)).fetchone()
             return None if row is None else _completion(*row)
 
@@ -93,14 +95,14 @@ class ResponseStore:
             raise Interrupted(f"stopped; {len(self):,} answers are in {self.path}", *options) from None
 
     def __len__(self) -> int:
-        with self._errors():
+        with self._file.refusing():
             return int(self._reader.execute("SELECT count(*) FROM responses").fetchone()[0])
 
     def close(self) -> None:
         """Write what is still waiting, and close the file."""
         self._closed = True
         self._writer.shutdown()
-        self._database.close()
+        self._writer_connection.close()
         self._reader.close()
 
     def __enter__(self) -> ResponseStore:
@@ -109,53 +111,15 @@ class ResponseStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _opened(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    def _connected(self) -> sqlite3.Connection:
+        connection = self._file.connect()
         try:
-            # in this order: where another process makes the table meanwhile, it sets the other two with it
-            tables, application, version = (
-                connection.execute(query).fetchone()[0]
-                for query in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
-            )
-            if tables and application != _APPLICATION:
-                raise DataError(self.path, "is a SQLite file, but no response store")
-            if version > _VERSION:
-                raise DataError(
-                    self.path, f"is a response store of a later retrokit (version {version}, not {_VERSION})"
-                )
-            end = time.monotonic() + _PATIENCE
-            while True:  # SQLite refuses this at once while another process does the same
-                try:
-                    connection.execute("PRAGMA journal_mode = WAL")
-                    break
-                except sqlite3.OperationalError as error:
-                    if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                        raise
-                    time.sleep(0.01)
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut, too
-            if not tables:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
-                connection.execute(_TABLE)
-                connection.execute("COMMIT")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            with database_errors():
-                yield
-        except sqlite3.Error as error:
-            raise self._damage(error) from error
-
-    def _damage(self, error: BaseException) -> DataError:
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
-            return DataError(self.path, "is not a response store (no SQLite file)")
-        return DataError(self.path, f"the response store cannot be used: {error}")
 
     def _write_waiting(self) -> None:
         """Write all answers that wait; what comes meanwhile goes into the next transaction together."""
@@ -163,11 +127,11 @@ class ResponseStore:
         while self._jobs:
             jobs.append(self._jobs.popleft())
         try:
-            with database_errors():
+            with self._file.refusing():
                 stored = self._write(jobs)
         except BaseException as error:  # whatever it is belongs to those who wait
             for _, _, future in jobs:
-                future.set_exception(self._damage(error))
+                future.set_exception(error)
         else:
             for (_, _, future), completion in zip(jobs, stored, strict=True):
                 future.set_result(completion)
@@ -176,20 +140,25 @@ class ResponseStore:
         """The completions that are stored for the answers, after one transaction."""
         if not jobs:
             return []
-        rows = [
-            (
-                *(request.key, request.identity, json.dumps(request.sampling.to_json(), sort_keys=True)),
-                *(request.system, request.prompt, request.attempt),
-                *(completion.text, completion.prompt_tokens, completion.completion_tokens),
-                *(completion.finish, completion.estimated, time.time()),
-            )
-            for request, completion, _ in jobs
-        ]
-        with self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany(f"INSERT OR IGNORE INTO responses VALUES ({', '.join('?' * 12)})", rows)
-            stored = [self._database.execute(_ANSWER, (request.key,)).fetchone() for request, _, _ in jobs]
+        rows = [_row(request, completion) for request, completion, _ in jobs]
+        connection = self._writer_connection
+        with transaction(connection):
+            connection.executemany(f"INSERT OR IGNORE INTO responses VALUES ({', '.join('?' * 12)})", rows)
+            stored = [connection.execute(_ANSWER, (request.key,)).fetchone() for request, _, _ in jobs]
         return [_completion(*row) for row in stored]
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Have readers not wait for a writer. SQLite refuses this at once while another process does the same."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def default_store(output: str | Path) -> Path:
@@ -199,6 +168,24 @@ def default_store(output: str | Path) -> Path:
     'sure/law.answers.sqlite'
     """
     return Path(output).with_name(f"{Path(output).name}.answers.sqlite")
+
+
+def _row(request: CompletionRequest, completion: Completion) -> tuple[Any, ...]:
+    """In the order of the table's columns."""
+    return (
+        request.key,
+        request.identity,
+        json.dumps(request.sampling.to_json(), sort_keys=True),
+        request.system,
+        request.prompt,
+        request.attempt,
+        completion.text,
+        completion.prompt_tokens,
+        completion.completion_tokens,
+        completion.finish,
+        completion.estimated,
+        time.time(),
+    )
 
 
 def _completion(text: str, prompt_tokens: int, completion_tokens: int, finish: str, estimated: int) -> Completion:

@@ -33,7 +33,7 @@ class EffectSize:
 
     @property
     def size(self) -> Literal["large", "medium", "small", "negligible", "undefined"]:
-        """By ``|d|``; undefined where d is."""
+        """By |d|."""
         if math.isnan(self.value):
             return "undefined"
         return next((name for least, name in SIZES if abs(self.value) >= least), "negligible")

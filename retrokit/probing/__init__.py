@@ -6,8 +6,7 @@ has the computation, and its findings with their sheets and pictures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from retrokit.core.registry import Entry, Param, Registry, WordRegistry
 from retrokit.probing import settings
@@ -24,16 +23,16 @@ contrasts = Registry(
             "texts two by two that differ in one attribute: JSONL with a field for each of the two",
             "retrokit.probing.contrast:read_pairs",
             (
-                Param("path", str, required=True, summary="JSONL"),
-                Param("a", str, required=True, summary="field of the first text, e.g. toxic"),
-                Param("b", str, required=True, summary="field of the second text, e.g. neutral"),
+                Param("path", required=True, help="JSONL"),
+                Param("a", required=True, help="field of the first text, e.g. toxic"),
+                Param("b", required=True, help="field of the second text, e.g. neutral"),
             ),
             positional="path",
         )
     ],
 )
 
-_SAMPLED = Param("sample", int, SAMPLE, minimum=2, summary=f"maximum of texts, a random sample, seed {SEED}")
+_SAMPLED = Param("sample", SAMPLE, minimum=2, help=f"maximum of texts, a random sample, seed {SEED}")
 
 corpora = Registry(
     "corpus",
@@ -43,14 +42,14 @@ corpora = Registry(
             "corpus",
             "texts: JSONL with a field text, and optionally title, a line",
             "retrokit.probing.geometry:texts_of_jsonl",
-            (Param("path", str, required=True, summary="JSONL, .gz too; - is standard input"), _SAMPLED),
+            (Param("path", required=True, help="JSONL, .gz too; - is standard input"), _SAMPLED),
             positional="path",
         ),
         Entry(
             "beir",
             "the documents of a BEIR folder",
             "retrokit.probing.geometry:texts_of_beir",
-            (Param("path", str, required=True, summary="the folder"), _SAMPLED),
+            (Param("path", required=True, help="the folder"), _SAMPLED),
             positional="path",
         ),
     ],
@@ -66,15 +65,11 @@ class ProbeEntry(Entry):
     settings: type[settings.ProbeSettings] = settings.ProbeSettings
     findings: str = ""
 
-    def load_findings(self) -> Any:
-        """Import the class of findings."""
-        return replace(self, target=self.findings).load()
-
 
 def _probe(name: str, module: str, function: str, findings: str, options: type[settings.ProbeSettings]) -> ProbeEntry:
-    place = f"retrokit.probing.{module}"
+    path = f"retrokit.probing.{module}"
     summary = (options.__doc__ or "").partition("\n")[0]
-    return ProbeEntry(name, summary, f"{place}:{function}", settings=options, findings=f"{place}:{findings}")
+    return ProbeEntry(name, summary, f"{path}:{function}", settings=options, findings=f"{path}:{findings}")
 
 
 PROBES = [

@@ -14,7 +14,6 @@ from retrokit.core.errors import UsageError
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.core.registry import Registry, Spec, parse_all
-from retrokit.core.sheet import Sheet
 from retrokit.data.records import PrintedRecord, plain
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.comparison.comparison import Gate
@@ -33,21 +32,17 @@ class Findings(PrintedRecord, ABC):
     """What a probe yields. Its lists are of rows, dataclasses too: each list is a table of data."""
 
     derived: ClassVar[Sequence[str]] = ("conclusion",)
-    pictures: ClassVar[Mapping[str, str]]
+    pictures: ClassVar[Mapping[str, str]] = {}
     """What each picture shows, by the beginning of its file's name."""
 
     @property
     @abstractmethod
     def conclusion(self) -> str:
-        """One plain sentence: what the numbers mean for the user."""
+        """What the numbers mean, in one sentence."""
 
-    @abstractmethod
-    def sheets(self) -> list[Sheet]:
-        """The tables for people."""
-
-    @abstractmethod
     def plot(self, folder: str | Path) -> list[Path]:
         """Draw the pictures as PNG and SVG into the folder; returns the files written."""
+        return []
 
     @property
     def verdicts(self) -> Sequence[Gate]:

@@ -13,11 +13,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice, progress
-from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, digits
 from retrokit.data.pairs import read_source
@@ -25,7 +23,7 @@ from retrokit.data.pairs import registry as sources
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.probing.base import Findings, encoders_of, read_retrieval
+from retrokit.probing.base import Findings, encoders_of, parse_names, read_retrieval
 from retrokit.probing.settings import UNDECIDED, FisherSettings
 from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import TINY
@@ -313,22 +311,24 @@ def probe_fisher(settings: FisherSettings) -> FisherProbe:
         UsageError: wrong names (all of them in one message), no data, or a task that is no retrieval.
         DataError: too few pairs.
     """
-    requests: list[tuple[Registry, str]] = [(encoder_names.registry, spec) for spec in settings.encoders]
-    requests += [(evaluation.registry, spec) for spec in settings.on]
-    parse_all([*requests, *((sources, spec) for spec in settings.data)])
-    pairs = [pair for spec in settings.on for pair in _judged_pairs(spec)]
-    for spec in settings.data:
-        pairs_of = (texts_of_record(record) for record in read_source(spec, "pairs", images=True).records)
-        pairs += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
-    named = ", ".join([*settings.on, *settings.data])
-    if not named:
+    tasks = [(evaluation.registry, spec) for spec in settings.on]
+    parse_names(settings.encoders, *tasks, *((sources, spec) for spec in settings.data))
+    data = ", ".join([*settings.on, *settings.data])
+    if not data:
         raise UsageError("no pairs: give `on=` TASK or `data=` SOURCE")
+    pairs: list[tuple[str, str]] = []
+    for spec in settings.on:
+        pairs += _judged_pairs(spec)
+    for spec in settings.data:
+        pairs += _training_pairs(spec)
     sample = np.random.default_rng(settings.seed).permutation(len(pairs))[: settings.pairs]
-    drawn = [pairs[i] for i in sample]
+    drawn = [pairs[index] for index in sample]
     if len(drawn) < settings.pairs:
-        notice(f"{named}: {len(drawn):,} pairs, not {settings.pairs:,}: all are used")
-    encoders = encoders_of(settings)
-    return FisherProbe([measure(each, drawn, named, settings.precision, settings.seed) for each in encoders])
+        notice(f"{data}: {len(drawn):,} pairs, not {settings.pairs:,}: all are used")
+    probe = FisherProbe([])
+    for encoder in encoders_of(settings):
+        probe.results.append(measure(encoder, drawn, data, settings.precision, settings.seed))
+    return probe
 
 
 def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp32", seed: int = 0) -> Fisher:
@@ -344,9 +344,15 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     information = []
     for name in FAMILY:
         similarity = cast(Family, encoder.similarity_of(name))
-        parts = partial_derivatives(similarity.gammas, queries, documents)
-        information.append(Information(similarity.spec, *(float((part**2).mean()) for part in parts)))
+        derivatives = partial_derivatives(similarity.gammas, queries, documents)
+        information.append(Information(similarity.spec, *(float((values**2).mean()) for values in derivatives)))
     return Fisher(encoder.spec, data, len(pairs), queries.shape[1], information, predict(queries, documents, seed))
+
+
+def _training_pairs(spec: str) -> list[tuple[str, str]]:
+    """Anchors with their first positives."""
+    texts = (texts_of_record(record) for record in read_source(spec, "pairs", images=True).records)
+    return list(dict.fromkeys((anchor, positives[0]) for anchor, positives in texts))
 
 
 def _judged_pairs(spec: str) -> list[tuple[str, str]]:

@@ -122,14 +122,14 @@ class FragmentProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """About the first encoder and the size whose best fragment is best."""
-        encoder, whole = self.wholes[0].encoder, self.wholes[0].value  # under cosine
+        # about the first encoder, and the size whose best fragment is best
+        encoder, cosine = self.wholes[0].encoder, self.wholes[0].value
         best = max((row for row in self.fragments if row.encoder == encoder), key=lambda row: row.value)
         in_fragments = self.whole(encoder, f"sfs:{best.size}")
         return (
             f"{encoder}: fragment {best.fragment} of {best.fragments} alone is best ({best.value:.4f}), the whole has "
-            f"{whole:.4f}, the best random slice {max(self.at_random(encoder, best.size)):.4f}; sfs:{best.size} "
-            f"instead of cosine: {in_fragments - whole:+.4f}."
+            f"{cosine:.4f}, the best random slice {max(self.at_random(encoder, best.size)):.4f}; sfs:{best.size} "
+            f"instead of cosine: {in_fragments - cosine:+.4f}."
         )
 
     def sheets(self) -> list[Sheet]:
@@ -197,10 +197,15 @@ def _heat_map(probe: FragmentProbe, folder: str | Path) -> list[Path]:
         dimension = max(row.last for row in fragments)
         for index, size in enumerate(sizes):
             rows = [row for row in fragments if row.size == size]
-            starts = [row.first - 1 for row in rows]
-            shades = [colors(norm(row.difference)) for row in rows]
-            edge = "white" if len(rows) <= BOXES else "none"
-            axes.barh(index, size, left=starts, height=0.92, color=shades, edgecolor=edge, linewidth=0.6)
+            axes.barh(
+                index,
+                size,
+                left=[row.first - 1 for row in rows],
+                height=0.92,
+                color=[colors(norm(row.difference)) for row in rows],
+                edgecolor="white" if len(rows) <= BOXES else "none",
+                linewidth=0.6,
+            )
             if size / fragments[-1].last > 0.06:
                 _write_differences(axes, index, rows, reach)
         axes.set_yticks(range(len(sizes)), [str(size) for size in sizes])
@@ -227,23 +232,19 @@ def _write_differences(axes: Axes, height: int, rows: Sequence[FragmentScore], r
 
 def _prefix_curves(probe: FragmentProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 4: quality over the number of first dimensions."""
-    from retrokit.core.figures import CURVES, LINES, MARKERS, color_of, fitting, legend_above, panels, save, shown
+    from retrokit.core.figures import CURVES, LINES, MARKERS, Curve, color_of, curves_figure, fitting, save, shown
 
-    figure, (axes,) = panels(1, 4)
     encoders = fitting(list(grouped(probe.prefixes, "encoder").items()), CURVES, "encoders", "prefixes")
     sizes = list(dict.fromkeys(row.size for row in probe.prefixes))
+    curves = []
     for index, (encoder, prefixes) in enumerate(encoders):
-        color = color_of(index)
+        color, name = color_of(index), shown(encoder, 30)
         as_one = sorted({row.dims: row.as_one for row in prefixes}.items())
-        axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{shown(encoder, 30)}, cosine")
-        for size, marker, style in zip(sizes, cycle(MARKERS), cycle(LINES[:3]), strict=False):
+        curves.append(Curve(f"{name}, cosine", as_one, color, ":", "x"))
+        for size, marker, line in zip(sizes, cycle(MARKERS), cycle(LINES[:3]), strict=False):
             points = [(row.dims, row.as_fragments) for row in prefixes if row.size == size]
-            label = f"{shown(encoder, 30)}, sfs:{size}"
-            axes.plot(*zip(*points, strict=True), style, marker=marker, markersize=4, color=color, label=label)
-    axes.set_xlabel("first dimensions used")
-    axes.set_ylabel(shown(probe.metric))
-    axes.grid(alpha=0.3)
-    legend_above(figure, axes)
+            curves.append(Curve(f"{name}, sfs:{size}", points, color, line, marker, size=4))
+    figure, _ = curves_figure(curves, "first dimensions used", shown(probe.metric))
     return save(figure, folder, "prefixes")
 
 
@@ -266,13 +267,13 @@ def probe_fragments(settings: FragmentSettings) -> FragmentProbe:
         for size in dict.fromkeys(settings.sizes):
             _check(task, encoder, size, settings.prefixes)
         score = partial(quality, task, metric=chosen, precision=settings.precision)
-        whole = score(encoder, similarities.registry.create("cosine"))
+        in_full = score(encoder, similarities.registry.create("cosine"))
         order = np.random.default_rng(settings.seed).permutation(encoder.dimension).tolist()
-        probe.wholes.append(_whole(encoder, "cosine", whole, guess))
+        probe.wholes.append(_whole(encoder, "cosine", in_full, guess))
         for size in dict.fromkeys(settings.sizes):
             sliced = similarities.registry.create(f"sfs:{size}")
             probe.wholes.append(_whole(encoder, sliced.spec, score(encoder, sliced), guess))
-            probe.fragments.extend(_fragments(score, encoder, size, whole))
+            probe.fragments.extend(_fragments(score, encoder, size, in_full))
             probe.prefixes.extend(_prefixes(score, encoder, size, settings.prefixes))
             values = [alone.value for alone in _slices(score, encoder, size, "random slice", order)]
             probe.random.extend(RandomSlice(encoder.spec, size, i, value) for i, value in enumerate(values, 1))
@@ -290,11 +291,11 @@ def _check(task: Task, encoder: Encoder, size: int, prefixes: Sequence[int]) -> 
             raise UsageError(f"a prefix of {dims} dimensions: it must be {problem}")
 
 
-def _whole(encoder: Encoder, similarity: str, whole: Quality, guess: Mapping[str, float] | None) -> WholeScore:
+def _whole(encoder: Encoder, similarity: str, in_full: Quality, guess: Mapping[str, float] | None) -> WholeScore:
     if guess is None:
-        return WholeScore(encoder.spec, similarity, whole.value)
-    p = paired_t_test(guess, whole.per_item).p
-    return WholeScore(encoder.spec, similarity, whole.value, sum(guess.values()) / len(guess), p)
+        return WholeScore(encoder.spec, similarity, in_full.value)
+    p = paired_t_test(guess, in_full.per_item).p
+    return WholeScore(encoder.spec, similarity, in_full.value, sum(guess.values()) / len(guess), p)
 
 
 def _slices(
@@ -309,12 +310,23 @@ def _slices(
             advance(1)
 
 
-def _fragments(measure: Measure, encoder: MemoizedEncoder, size: int, whole: Quality) -> Iterator[FragmentScore]:
+def _fragments(measure: Measure, encoder: MemoizedEncoder, size: int, in_full: Quality) -> Iterator[FragmentScore]:
     count = encoder.dimension // size
     for i, alone in enumerate(_slices(measure, encoder, size, "fragment")):
-        p = min(1.0, count * paired_t_test(whole.per_item, alone.per_item).p) if whole.per_item else None
-        at = encoder.spec, size, count, i + 1, i * size + 1, (i + 1) * size
-        yield FragmentScore(*at, alone.value, alone.value - whole.value, p)
+        p = None
+        if in_full.per_item:
+            p = min(1.0, count * paired_t_test(in_full.per_item, alone.per_item).p)
+        yield FragmentScore(
+            encoder=encoder.spec,
+            size=size,
+            fragments=count,
+            fragment=i + 1,
+            first=i * size + 1,
+            last=(i + 1) * size,
+            value=alone.value,
+            difference=alone.value - in_full.value,
+            p=p,
+        )
 
 
 def _prefixes(measure: Measure, encoder: MemoizedEncoder, size: int, prefixes: Sequence[int]) -> list[PrefixScore]:

@@ -29,7 +29,6 @@ from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import GeometrySettings
 from retrokit.ranking.retrieval.exact import top_k
 
-WHOLE = 0
 _ROWS = 2048  # that are widened to float64 at a time
 
 

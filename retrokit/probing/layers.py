@@ -4,7 +4,7 @@ Layer 0 is the embedding layer. A layer whose quality training did not change, o
 have been frozen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -46,22 +46,18 @@ class LayerProbe(Findings):
     metric: str
     layers: list[LayerScore]
 
-    def of(self, encoder: str) -> list[LayerScore]:
-        """The layers of an encoder, from the embedding layer on."""
-        return [row for row in self.layers if row.encoder == encoder]
-
     @property
     def conclusion(self) -> str:
-        return "; ".join(map(self._in_words, grouped(self.layers, "encoder"))) + "."
+        return "; ".join(self._in_words(rows) for rows in grouped(self.layers, "encoder").values()) + "."
 
-    def _in_words(self, encoder: str) -> str:
-        rows = self.of(encoder)
+    def _in_words(self, rows: Sequence[LayerScore]) -> str:
+        """About the layers of one encoder."""
         best = max(reversed(rows), key=lambda row: row.value)
-        words = f"{encoder} is best after layer {best.layer} of {rows[-1].layer} ({self.metric} {best.value:.4f}; "
+        words = f"{best.encoder} is best after layer {best.layer} of {rows[-1].layer} ({self.metric} {best.value:.4f}; "
         words += f"last layer {rows[-1].value:.4f}, embedding layer {rows[0].value:.4f})"
         if rows[0].moved is not None:
-            most = max(rows, key=lambda row: row.moved or 0.0)
-            words += f", and training moved layer {most.layer} most ({most.moved:.2%} of its weights' norm)"
+            furthest = max(rows, key=lambda row: row.moved or 0.0)
+            words += f", and training moved layer {furthest.layer} most ({furthest.moved:.2%} of its weights' norm)"
         return words
 
     def sheets(self) -> list[Sheet]:
@@ -86,49 +82,24 @@ class LayerProbe(Findings):
 
     def plot(self, folder: str | Path) -> list[Path]:
         """CROP, Figure 4b and S2: quality after each layer; and how far each layer moved, where that is known."""
-        from retrokit.core.figures import CURVES, fitting, shown
+        from retrokit.core.figures import CURVES, LINES, MARKERS, Curve, color_of, curves_figure, fitting, save, shown
 
-        encoders = fitting(list(grouped(self.layers, "encoder")), CURVES, "encoders", "layers")
-        values = {encoder: [row.value for row in self.of(encoder)] for encoder in encoders}
-        written = _plot_curves(
-            values, encoders, "after layer (0: embedding layer)", shown(self.metric), folder, "layers"
-        )
-        moved: dict[str, list[float]] = {}
-        for encoder in encoders:
-            rows = self.of(encoder)
+        quality, moved = [], []
+        encoders = fitting(list(grouped(self.layers, "encoder").items()), CURVES, "encoders", "layers")
+        for index, (encoder, rows) in enumerate(encoders):
+            style = color_of(index), LINES[index % len(LINES)], MARKERS[index % len(MARKERS)]
+            quality.append(Curve(shown(encoder), [(row.layer, row.value) for row in rows], *style))
             if rows[0].moved is not None:
-                moved[encoder] = [100 * (row.moved or 0.0) for row in rows]
+                moved.append(Curve(shown(encoder), [(row.layer, 100 * (row.moved or 0.0)) for row in rows], *style))
+        figure, axes = curves_figure(quality, "after layer (0: embedding layer)", shown(self.metric))
+        axes.set_xticks(range(max(len(curve.points) for curve in quality)))
+        written = save(figure, folder, "layers")
         if moved:
-            label = "‖W − W₀‖ / ‖W₀‖ (%)"
-            written += _plot_curves(moved, encoders, "layer (0: embedding layer)", label, folder, "moved")
+            figure, axes = curves_figure(moved, "layer (0: embedding layer)", "‖W − W₀‖ / ‖W₀‖ (%)")
+            axes.set_xticks(range(max(len(curve.points) for curve in moved)))
+            axes.set_ylim(bottom=0)
+            written += save(figure, folder, "moved")
         return written
-
-
-def _plot_curves(
-    curves: Mapping[str, list[float]], encoders: list[str], xlabel: str, ylabel: str, folder: str | Path, name: str
-) -> list[Path]:
-    """A picture of a value of each layer by encoder; ``encoders`` decide the colours."""
-    from retrokit.core.figures import LINES, MARKERS, color_of, legend_above, panels, save, shown
-
-    figure, (axes,) = panels(1, 4)
-    for encoder, values in curves.items():
-        index = encoders.index(encoder)
-        axes.plot(
-            range(len(values)),
-            values,
-            LINES[index % len(LINES)],
-            marker=MARKERS[index % len(MARKERS)],
-            color=color_of(index),
-            label=shown(encoder),
-        )
-    axes.set_xticks(range(max(map(len, curves.values()))))
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
-    if name == "moved":
-        axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    legend_above(figure, axes)
-    return save(figure, folder, name)
 
 
 @taking(LayerSettings)

@@ -27,6 +27,7 @@ from retrokit.data.records import plain
 from retrokit.data.runs import RUN_FILE, checkpoints_in, is_run, read_metrics, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
+from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import SIZES, EffectSize, Moments, bootstrapped_d
@@ -74,7 +75,10 @@ class Gain:
 
     @property
     def percent(self) -> float | None:
-        """Percent of the baseline (MAG, Figure 4); ``None`` if that is 0."""
+        """Percent of the baseline.
+
+        ``None`` if the baseline is 0 (MAG, Figure 4).
+        """
         return 100 * (self.score - self.baseline) / self.baseline if self.baseline else None
 
 
@@ -119,7 +123,7 @@ class LengthFinding:
     task: Annotated[str, Column("data set")]
     step: Annotated[int | None, Column("step", absent="")]
     queries: Annotated[Lengths, Column("queries", ".4g", "mean"), Column("CV", ".1%", "cv")]
-    cv_ratio: Annotated[CvRatio | None, Column("CV ratio", ".2f", "value")]
+    cv_ratio: Annotated[CvRatio | None, Column("CV ratio", ".2f", "value", absent="")]
     relevant: Annotated[Lengths, Column("relevant", ".4g", "mean")]
     irrelevant: Annotated[Lengths, Column("irrelevant", ".4g", "mean")]
     effect: Annotated[EffectSize, Column("d (95%)", _effect_cell), Column("effect", attribute="size")]
@@ -194,7 +198,8 @@ class MagnitudeProbe(Findings):
     def changes(self) -> list[EffectChange]:
         """The change of d through training on every data set that has its interval at both ends."""
         trained = grouped((result for result in self.results if result.step is not None), "task")
-        return [change for own in trained.values() if (change := change_of(own[0], own[-1])) is not None]
+        changes = (change_of(stages[0], stages[-1]) for stages in trained.values())
+        return [change for change in changes if change is not None]
 
     @property
     def conclusion(self) -> str:
@@ -312,12 +317,22 @@ def _shade(axes: Axes) -> None:
 
 
 def _plot_effects(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    from retrokit.core.figures import ROWS, differences_figure, fitting, save, shown
+    from retrokit.core.figures import BLUE, ROWS, WIDTH, fitting, plt, save, shown
 
     results = fitting(probe.results, ROWS, "rows", "effect")
-    values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results])
     labels = [f"{shown(result.encoder, 34)}\n{shown(result.task, 34)}" for result in results]
-    figure, axes = differences_figure(labels, values, 0.5)
+    heights = np.arange(len(results))[::-1]  # the first on top
+    values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results])
+    d, low, high = values.T
+    figure, axes = plt.subplots(figsize=(WIDTH, max(2.4, 1.2 + 0.5 * len(results))), layout="constrained")
+    axes.set_yticks(heights, labels, fontsize=8)
+    axes.set_ylim(-0.7, len(results) - 0.3)
+    axes.axvline(0, color="black", linewidth=0.8)
+    # where there is no interval, there is no whisker
+    errors = np.nan_to_num(np.maximum(0, [d - low, high - d]))
+    axes.errorbar(d, heights, xerr=errors, fmt="o", color=BLUE, capsize=3)
+    reach = max(0.5, 1.15 * np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    axes.set_xlim(-reach, reach)
     _shade(axes)
     axes.set_xlabel("Cohen's d of document norms, 95% interval\n(above 0: relevant documents have larger ones)")
     return save(figure, folder, "effect")
@@ -328,8 +343,8 @@ def _plot_correlations(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
     figure, (axes,) = panels(1, 4.4)
     for index, line in enumerate(fitting(probe.correlations, CURVES, "encoders", "correlation")):
-        own = [result for result in probe.results if result.encoder == line.encoder]
-        effects, gains = (np.array(side) for side in zip(*points_of(own), strict=True))
+        points = points_of([result for result in probe.results if result.encoder == line.encoder])
+        effects, gains = np.array(points).T
         color = color_of(index)
         label = f"{shown(line.encoder, 34)}: r = {line.r:+.2f}, p = {line.p:.2g}"
         axes.scatter(effects, gains, color=color, marker=MARKERS[index % 3], label=label, zorder=3)
@@ -347,45 +362,55 @@ def _plot_correlations(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
 def _plot_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figures 5 and 13: mean norms of both groups on the left, d on the right."""
-    from retrokit.core import figures as f
-    from retrokit.core.figures import LINES, color_of, legend_above, plt, save, shown, steps_axis
+    from retrokit.core.figures import (
+        GREEN,
+        LINES,
+        PANELS,
+        RED,
+        color_of,
+        fitting,
+        legend_above,
+        plt,
+        save,
+        shown,
+        steps_axis,
+    )
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
-    tasks = f.fitting(list(grouped(probe.results, "task").items()), f.PANELS, "data sets", "training")
-    for index, (task, own) in enumerate(tasks):
-        steps = [result.step for result in own]
+    tasks = fitting(list(grouped(probe.results, "task").items()), PANELS, "data sets", "training")
+    for index, (task, results) in enumerate(tasks):
+        steps = [result.step for result in results]
         ending = f", {shown(task, 34)}" if len(tasks) > 1 else ""
-        style = LINES[index % len(LINES)]
-        for name, color in (("relevant", f.GREEN), ("irrelevant", f.RED)):
-            means = [getattr(result, name).mean for result in own]
-            left.plot(steps, means, style, marker=".", color=color, label=f"{name}{ending}")
-        effects = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in own])
-        color = color_of(index)
-        right.plot(steps, effects[:, 0], style, marker=".", color=color, label=f"d{ending}")
-        right.fill_between(steps, effects[:, 1], effects[:, 2], color=color, alpha=0.2, linewidth=0)
+        line, color = LINES[index % len(LINES)], color_of(index)
+        relevant = [result.relevant.mean for result in results]
+        irrelevant = [result.irrelevant.mean for result in results]
+        left.plot(steps, relevant, line, marker=".", color=GREEN, label=f"relevant{ending}")
+        left.plot(steps, irrelevant, line, marker=".", color=RED, label=f"irrelevant{ending}")
+        d, low, high = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results]).T
+        right.plot(steps, d, line, marker=".", color=color, label=f"d{ending}")
+        right.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
     right.axhline(0, color="black", linewidth=0.8)
     left.set_ylabel("mean norm of documents' embeddings")
     right.set_ylabel("Cohen's d (band: 95% interval)")
-    for axes in (left, right):
-        steps_axis(axes)
+    steps_axis(left)
+    steps_axis(right)
     legend_above(figure, *((left, right) if len(tasks) > 1 else (left,)))
     return save(figure, folder, "training")
 
 
 def _plot_gamma(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figure 6; nothing for a run that learns no γ."""
-    from retrokit.core.figures import BLUE, LEAST_GAMMA_RANGE, RED, legend_above, panels, save, steps_axis, widen
+    from retrokit.core.figures import BLUE, LEAST_GAMMA_RANGE, RED, Curve, curves_figure, save, steps_axis, widen
 
     if not probe.gamma:
         return []
-    figure, (axes,) = panels(1, 4)
-    steps = [row["step"] for row in probe.gamma]
-    for key, label, color, style in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
-        axes.plot(steps, [row[key] for row in probe.gamma], style, marker=".", color=color, label=label)
-    axes.set_ylabel("γ (0: the norm counts in full, 1: not at all)")
+    curves = []
+    for key, label, color, line in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
+        points = [(row["step"], row[key]) for row in probe.gamma]
+        curves.append(Curve(label, points, color, line, "."))
+    figure, axes = curves_figure(curves, "", "γ (0: the norm counts in full, 1: not at all)")
     widen(axes, LEAST_GAMMA_RANGE)
     steps_axis(axes)
-    legend_above(figure, axes)
     return save(figure, folder, "gamma")
 
 
@@ -408,24 +433,23 @@ def measure(
     Raises:
         DataError: documents whose norms are all equal, or a group without documents.
     """
-    memoized, precision, has_labels = MemoizedEncoder(encoder), settings.precision, not settings.without_labels
+    memoized, precision = MemoizedEncoder(encoder), settings.precision
     cosine: Similarity = similarities.registry.create("cosine")
-    scored = similarities.registry.create("qnorm") if reference is None else encoder.similarity
-    wanted = [cosine, scored] if has_labels and scored.spec != cosine.spec else [cosine]
-    results = task.evaluate(Request(memoized, wanted, _RANKED, precision))
+    compared = [cosine]
+    if not settings.without_labels:
+        scored = similarities.registry.create("qnorm") if reference is None else encoder.similarity
+        if scored.spec != cosine.spec:
+            compared.append(scored)
+    results = task.evaluate(Request(memoized, compared, _RANKED, precision))
     norms = row_norms(memoized.embed(task.data.documents, "document", precision))
     if len(norms) and norms.std() <= _SAME_NORM * norms.mean():
         problem = f"all documents' embeddings have the norm {norms.mean():.4g}: there is nothing to probe"
         raise DataError(encoder.spec, problem)
     groups = _groups(task, results[0].run, norms, settings)
     relevant, irrelevant = (Lengths(group.count, group.mean, group.deviation) for group in groups)
-    queries, gain, ratio = _query_norms(memoized, task, precision), None, None
-    if has_labels:
-        of, over, baseline = results[-1].similarity, results[0].similarity, results[0].metrics[METRIC]
-        if reference is not None:  # both as they were trained (MAG, Figure 4)
-            (other,) = task.evaluate(Request(reference, [reference.similarity], _RANKED, precision))
-            of, over, baseline = _named(memoized), _named(reference), other.metrics[METRIC]
-        gain = Gain(of, over, results[-1].metrics[METRIC], baseline)
+    queries = _query_norms(memoized, task, precision)
+    gain = None if settings.without_labels else _gain(results, encoder, task, reference, precision)
+    ratio = None
     if cv_reference is not None:
         cv = _query_norms(cv_reference, task, precision).cv
         ratio = CvRatio(_named(encoder), _named(cv_reference), queries.cv / cv if cv > _SAME_NORM else None)
@@ -443,6 +467,17 @@ def measure(
     )
 
 
+def _gain(
+    results: Sequence[Result], encoder: Encoder, task: Retrieval, reference: Encoder | None, precision: str
+) -> Gain:
+    """Of the last result over the first; with a reference, over it, both as they were trained (MAG, Figure 4)."""
+    first, last = results[0], results[-1]
+    if reference is None:
+        return Gain(last.similarity, first.similarity, last.metrics[METRIC], first.metrics[METRIC])
+    (other,) = task.evaluate(Request(reference, [reference.similarity], _RANKED, precision))
+    return Gain(_named(encoder), _named(reference), last.metrics[METRIC], other.metrics[METRIC])
+
+
 def _named(encoder: Encoder) -> str:
     """An encoder as it was trained."""
     return f"{encoder.spec} {encoder.similarity.spec}"
@@ -453,32 +488,38 @@ def _query_norms(encoder: Encoder, task: Retrieval, precision: str) -> Lengths:
     return Lengths(len(norms), float(norms.mean()), float(norms.std()))
 
 
-def _groups(
-    task: Retrieval, run: Mapping[str, Mapping[str, float]], norms: np.ndarray, settings: MagnitudeSettings
-) -> tuple[Moments, Moments]:
-    """The norms of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
-    at = {document: position for position, document in enumerate(task.data.document_ids)}
+def _rows_of_groups(
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], stand_ins: int | None
+) -> tuple[list[list[int]], list[list[int]]]:
+    """For each query, the rows of its relevant documents, and those of the others in its ranking."""
+    rows = {document: row for row, document in enumerate(task.data.document_ids)}
     judged: defaultdict[str, list[str]] = defaultdict(list)
     for query, document in task.data.pairs():
         judged[query].append(document)
     relevant, others = [], []
     for query in task.data.query_ids:
         ranking = list(run[query])  # best first
-        chosen = dict.fromkeys(judged[query] if settings.stand_ins is None else ranking[: settings.stand_ins])
-        relevant.append([at[document] for document in chosen])
-        others.append([at[document] for document in ranking if document not in chosen])
+        chosen = dict.fromkeys(judged[query] if stand_ins is None else ranking[:stand_ins])
+        relevant.append([rows[document] for document in chosen])
+        others.append([rows[document] for document in ranking if document not in chosen])
+    return relevant, others
+
+
+def _groups(
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], norms: np.ndarray, settings: MagnitudeSettings
+) -> tuple[Moments, Moments]:
+    """The norms of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
+    relevant, others = _rows_of_groups(task, run, settings.stand_ins)
     origin = float(norms.mean())
-    first = Moments.of((norms[rows] for rows in relevant), origin)
+    first = Moments.of((norms[clustered] for clustered in relevant), origin)
     if settings.irrelevant == "all":
-        whole = Moments.of([norms], origin).table
-        second = Moments(whole - first.table, origin)
+        second = Moments(Moments.of([norms], origin).table - first.table, origin)
     else:
-        second = Moments.of((norms[rows] for rows in others), origin)
+        second = Moments.of((norms[clustered] for clustered in others), origin)
     for group, name in ((first, "relevant"), (second, "irrelevant")):
         if not group.count:
-            raise DataError(
-                task.spec, f"no {name} documents: it takes judged ones and others in a query's best {DEPTH}"
-            )
+            problem = f"no {name} documents: it takes judged ones and others in a query's best {DEPTH}"
+            raise DataError(task.spec, problem)
     return first, second
 
 
@@ -495,15 +536,27 @@ def probe_magnitude(settings: MagnitudeSettings) -> MagnitudeProbe:
             not finished or has no checkpoints.
         DataError: a task's files, or groups that cannot be compared.
     """
-    others = dict.fromkeys(spec for spec in (settings.reference_encoder, settings.cv_reference) if spec is not None)
-    parse_names([*settings.encoders, *others], *((evaluation.registry, spec) for spec in settings.on))
+    references = [spec for spec in (settings.reference_encoder, settings.cv_reference) if spec is not None]
+    parse_names([*settings.encoders, *references], *((evaluation.registry, spec) for spec in settings.on))
     stages = _stages(settings.encoders[0]) if settings.checkpoints else []
     tasks, notes = _read_tasks(settings), [_method(settings)]
-    if not settings.checkpoints:
-        loaded = {spec: MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device)) for spec in others}
-        reference, cv = (loaded.get(spec or "") for spec in (settings.reference_encoder, settings.cv_reference))
-        results = [measure(e, task, settings, reference, cv) for e in encoders_of(settings) for task in tasks]
-        return MagnitudeProbe(results, [] if settings.without_labels else _correlations(results), notes)
+    if settings.checkpoints:
+        results = _measure_stages(stages, tasks, settings, notes)
+        return MagnitudeProbe(results, [], notes, _gamma_curve(settings.encoders[0]))
+    loaded: dict[str | None, Encoder] = {}
+    for spec in dict.fromkeys(references):
+        loaded[spec] = MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device))
+    reference, cv_reference = loaded.get(settings.reference_encoder), loaded.get(settings.cv_reference)
+    results = []
+    for encoder in encoders_of(settings):
+        results += [measure(encoder, task, settings, reference, cv_reference) for task in tasks]
+    return MagnitudeProbe(results, [] if settings.without_labels else _correlations(results), notes)
+
+
+def _measure_stages(
+    stages: Sequence[tuple[int, str]], tasks: Sequence[Retrieval], settings: MagnitudeSettings, notes: list[str]
+) -> list[LengthFinding]:
+    """The findings at every stage of a training. If its start cannot be loaded, one of the ``notes`` says so."""
     results = []
     for step, spec in stages:
         try:
@@ -514,7 +567,7 @@ def probe_magnitude(settings: MagnitudeSettings) -> MagnitudeProbe:
             notes.append(f"step 0 is left out: {error}")
             continue
         results += [measure(encoder, task, settings, step=step) for task in tasks]
-    return MagnitudeProbe(results, [], notes, _gamma_curve(settings.encoders[0]))
+    return results
 
 
 def probe_training(run: str, on: Sequence[str], **options: Any) -> MagnitudeProbe:
@@ -548,12 +601,12 @@ def _method(settings: MagnitudeSettings) -> str:
 
 def _correlations(results: Sequence[LengthFinding]) -> list[LengthCorrelation]:
     """Correlate d with the gain over each encoder's data sets: three or more, which differ in both."""
-    points = {encoder: points_of(own) for encoder, own in grouped(results, "encoder").items()}
-    return [
-        correlate(encoder, own)
-        for encoder, own in points.items()
-        if len(own) >= LEAST_FOR_CORRELATION and min(np.ptp(own, axis=0)) >= 1e-12
-    ]
+    correlations = []
+    for encoder, findings in grouped(results, "encoder").items():
+        points = points_of(findings)
+        if len(points) >= LEAST_FOR_CORRELATION and min(np.ptp(points, axis=0)) >= 1e-12:
+            correlations.append(correlate(encoder, points))
+    return correlations
 
 
 def _stages(folder: str) -> list[tuple[int, str]]:

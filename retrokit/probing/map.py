@@ -7,7 +7,7 @@ otherwise. The accuracy of the nearest neighbours says how much of the picture i
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +19,7 @@ from retrokit.core.errors import DataError, UsageError, installation
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
-from retrokit.data.jsonl import COUNT, restored
-from retrokit.data.labelled import LabelledSplit
+from retrokit.data.jsonl import COUNT
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.tasks.labelled import NearestNeighbours, predict_by_distance
 from retrokit.probing.base import Findings, encoders_of, parse_names, quality, read_task
@@ -44,60 +43,50 @@ class TextMap:
     positions: np.ndarray = field(repr=False)
 
 
-_MAP = {
-    **{"task": str, "data": str, "neighbours": COUNT},
-    **{"labels": list[COUNT], "classes": list[str], "maps": list[TextMap]},
-}
-"""What is read of the output of the probe."""
-
-
 @dataclass(frozen=True)
 class MapProbe(Findings):
-    """What ``probe map`` laid out: the texts of one file, by every encoder."""
+    """What ``probe map`` laid out: the texts of one file, by every encoder.
+
+    Attributes:
+        labels: of each text, its index in ``classes``.
+        lines: of each text, its line in the file; empty if the record was read.
+    """
 
     pictures: ClassVar = {"map": "Texts in the plane, by label"}
 
     task: str
+    data: str
+    texts: int
     neighbours: int
-    data: LabelledSplit = field(repr=False)
+    counts: dict[str, int]
+    classes: list[str]
+    labels: list[COUNT]
     maps: list[TextMap]
+    lines: Sequence[str] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        has_positions = all(text_map.positions.shape == (len(self.labels), 2) for text_map in self.maps)
+        if not has_positions or not set(self.labels) <= set(range(len(self.classes))):
+            raise ValueError("expected a label of the classes and two coordinates for each text")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON: ``labels`` and ``positions`` hold an item for each text, in their order."""
-        return {
-            "task": self.task,
-            "data": self.data.name,
-            "texts": len(self.data.texts),
-            "neighbours": self.neighbours,
-            "counts": self.data.counts,
-            "classes": self.data.classes,
-            "labels": self.data.labels,
-            "maps": [{**vars(text_map), "positions": text_map.positions.round(3).tolist()} for text_map in self.maps],
-            "conclusion": self.conclusion,
-        }
+        values = super().to_json()
+        for text_map in values["maps"]:
+            text_map["positions"] = text_map["positions"].round(3).tolist()
+        return values
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        labels = [self.data.classes[label] for label in self.data.labels]
         rows = []
         for text_map in self.maps:
-            for line, label, (x, y) in zip(self.data.ids, labels, text_map.positions.tolist(), strict=True):
-                rows.append({"encoder": text_map.encoder, "line": line, "label": label, "x": x, "y": y})
+            for index, (label, (x, y)) in enumerate(zip(self.labels, text_map.positions.tolist(), strict=True)):
+                line = self.lines[index] if self.lines else ""
+                rows.append({"encoder": text_map.encoder, "line": line, "label": self.classes[label], "x": x, "y": y})
         return {"map": rows}
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> MapProbe:
-        """What can be drawn of :meth:`to_json`. Raises :class:`ValueError` where labels and positions do not fit."""
-        plain = restored(_MAP, plain)
-        labels, classes, maps = plain["labels"], plain["classes"], plain["maps"]
-        has_positions = all(text_map.positions.shape == (len(labels), 2) for text_map in maps)
-        if not has_positions or not set(labels) <= set(range(len(classes))):
-            raise ValueError("expected a label of the classes and two coordinates for each text")
-        data = LabelledSplit(plain["data"], [""] * len(labels), [], labels, classes, [], [])
-        return cls(plain["task"], plain["neighbours"], data, maps)
 
     @property
     def conclusion(self) -> str:
-        majority = max(np.bincount(self.data.labels)) / len(self.data.labels)
+        majority = max(np.bincount(self.labels)) / len(self.labels)
         accuracies = [
             f"{text_map.encoder}: kNN accuracy {text_map.accuracy:.1%}, within the picture {text_map.map_accuracy:.1%}"
             for text_map in self.maps
@@ -112,14 +101,14 @@ class MapProbe(Findings):
         for text_map in self.maps:
             accuracies = [f"{text_map.accuracy:.1%}", f"{text_map.map_accuracy:.1%}"]
             rows.append([text_map.encoder, text_map.algorithm, *accuracies])
-        note = f"{len(self.data.labels):,} texts, {len(self.data.classes):,} labels"
-        return [Sheet(f"map of {self.data.name}", columns, 2, rows, note)]
+        note = f"{len(self.labels):,} texts, {len(self.classes):,} labels"
+        return [Sheet(f"map of {self.data}", columns, 2, rows, note)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """CROP, Figure 2: a picture per encoder, a point per text, the most frequent labels in colour."""
         from retrokit.core.figures import COLORS, MARKERS, WIDTH, color_of, plt, save, shown
 
-        labels, classes = np.array(self.data.labels), self.data.classes
+        labels, classes = np.array(self.labels), self.classes
         most_frequent = np.argsort(-np.bincount(labels, minlength=len(classes)), kind="stable")
         frequent = most_frequent[: len(COLORS) * len(MARKERS)]
         rest = ~np.isin(labels, frequent)
@@ -137,7 +126,7 @@ class MapProbe(Findings):
                 name = shown(classes[label], 26)
                 axes.scatter(x[chosen], y[chosen], c=color_of(i), marker=marker, **style, label=name)
             title = f"{shown(text_map.encoder)}: kNN accuracy {text_map.accuracy:.1%} (k = {self.neighbours})"
-            axes.set_title(f"{title}\n{shown(self.data.name)}, {text_map.algorithm}", fontsize=9)
+            axes.set_title(f"{title}\n{shown(self.data)}, {text_map.algorithm}", fontsize=9)
             axes.set_xlabel("first coordinate (no unit)", fontsize=8)
             axes.set_ylabel("second coordinate (no unit)", fontsize=8)
             axes.set_xticks([])
@@ -164,7 +153,17 @@ def probe_map(settings: MapSettings) -> MapProbe:
     data = task.data
     if len(data.texts) < FEWEST_TEXTS:
         raise DataError(data.name, f"{len(data.texts)} texts; expected {FEWEST_TEXTS} or more to lay out")
-    probe = MapProbe(task.spec, task.k, data, [])
+    probe = MapProbe(
+        task=task.spec,
+        data=data.name,
+        texts=len(data.texts),
+        neighbours=task.k,
+        counts=data.counts,
+        classes=data.classes,
+        labels=data.labels,
+        maps=[],
+        lines=data.ids,
+    )
     for encoder in map(MemoizedEncoder, encoders_of(settings)):
         accuracy = quality(task, encoder, encoder.similarity, metric, settings.precision).value
         embeddings = encoder.embed(data.texts, "document", settings.precision)

@@ -19,13 +19,13 @@ from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.training_rows import Pair
-from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.pairs import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import NearMissProbeSettings
-from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.reranking.dense import DenseReranker
 from retrokit.similarities.base import Similarity
 
 ALL = "all"  # the row of all families
@@ -116,37 +116,29 @@ class NearMissProbe(Findings):
     @property
     def conclusion(self) -> str:
         parts = []
-        for encoder, own in grouped(self.families, "encoder").items():
-            worst = max([row for row in own if row.family != ALL] or own, key=lambda row: row.mean)
-            known = "".join(f", {title} {value:{form}}" for title, value, form in _shares(worst) if value is not None)
-            parts.append(f"{encoder}: hardest near-misses {worst.family}, mean score {worst.mean:.3f}{known}")
+        for encoder, rows in grouped(self.families, "encoder").items():
+            worst = max([row for row in rows if row.family != ALL] or rows, key=lambda row: row.mean)
+            shares = "".join(f", {title} {share}" for title, share in _shares(worst).items() if share)
+            parts.append(f"{encoder}: hardest near-misses {worst.family}, mean score {worst.mean:.3f}{shares}")
         return "; ".join(parts) + ". ROC-AUC 0.5 is blind."
 
     def sheets(self) -> list[Sheet]:
         spreads = {(row.encoder, row.group): row.summary() for row in self.distributions}
-        rows: list[list[str]] = []
-        for encoder, own in grouped(self.families, "encoder").items():
-            for row in own:
-                shares = ["" if value is None else f"{value:{form}}" for _, value, form in _shares(row)]
+        cells: list[list[str]] = []
+        for encoder, rows in grouped(self.families, "encoder").items():
+            for row in rows:
                 mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
-                rows.append([encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *shares])
+                cells.append(
+                    [encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *_shares(row).values()]
+                )
             for group in (POSITIVES, RANDOM):
                 if spread := spreads.get((encoder, group)):
                     mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
-                    rows.append([encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", ""])
-            rows.append([])
-        columns = [
-            "encoder",
-            "similarity",
-            "group",
-            "pairs",
-            "mean ± SD",
-            "ROC-AUC",
-            "above paraphrase",
-            "above random",
-        ]
+                    cells.append([encoder, rows[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", ""])
+            cells.append([])
+        columns = ["encoder", "similarity", "group", "pairs", "mean ± SD", *_SHARES]
         note = "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
-        return [Sheet(f"scores of near-misses: {self.data}", columns, 3, rows, note)]
+        return [Sheet(f"scores of near-misses: {self.data}", columns, 3, cells, note)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """COMP, Figure 1: a row per family, a column per encoder; near-misses over positives and random pairs."""
@@ -179,11 +171,18 @@ class NearMissProbe(Findings):
         return save(figure, folder, "near-miss")
 
 
-def _shares(row: Blindness) -> list[tuple[str, float | None, str]]:
-    """The columns that compare near-misses with others: title, value, format."""
-    shares = (row.auc, ".3f"), (row.above_paraphrase, ".1%"), (row.over_random, ".1%")
-    titles = ("ROC-AUC", "above paraphrase", "above random")
-    return [(title, *share) for title, share in zip(titles, shares, strict=True)]
+_SHARES = {
+    "ROC-AUC": ("auc", ".3f"),
+    "above paraphrase": ("above_paraphrase", ".1%"),
+    "above random": ("over_random", ".1%"),
+}
+"""The columns that compare near-misses with others, each with its field and format."""
+
+
+def _shares(row: Blindness) -> dict[str, str]:
+    """The cells of those columns."""
+    shares = {title: (getattr(row, name), form) for title, (name, form) in _SHARES.items()}
+    return {title: "" if share is None else f"{share:{form}}" for title, (share, form) in shares.items()}
 
 
 @taking(NearMissProbeSettings)
@@ -204,21 +203,27 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
     probe = NearMissProbe(task.name, settings.paraphrases, [], [])
     for encoder in encoders_of(settings):
         similarity: Similarity = similarities.registry.create(settings.sim)
-        groups, above = _scores(task, encoder, similarity, settings.precision)
+        (result,) = task.evaluate(Request(encoder, [similarity], precision=settings.precision))
+        groups = _groups(result.per_query)
         if pairs is not None:
-            groups |= _reference_scores(pairs, encoder, similarity, settings.precision)
-        positives, random = groups[POSITIVES], groups[RANDOM]
+            groups |= _reference_scores(pairs, DenseReranker(encoder, similarity, settings.precision))
+        above = _above_paraphrase(task, result.per_query["margin"])
         families = [name for name in groups if name not in (POSITIVES, RANDOM)]  # all of them together first
         for family in families:
-            near = groups[family]
-            numbers = len(near), float(near.mean()), float(near.std())
-            auc = roc_auc(positives, near) if len(positives) else None
-            over_random = roc_auc(near, random) if len(random) else None
-            names = encoder.spec, similarity.spec, family
-            probe.families.append(Blindness(*names, *numbers, auc, above.get(family), over_random))
-        shown = {name: values for name, values in groups.items() if len(values) and (name != ALL or len(families) <= 2)}
-        probe.distributions.extend(Distribution(encoder.spec, similarity.spec, *group) for group in shown.items())
+            probe.families.append(_blindness(encoder.spec, similarity.spec, family, groups, above.get(family)))
+        for name, scores in groups.items():
+            if len(scores) and (name != ALL or len(families) <= 2):
+                probe.distributions.append(Distribution(encoder.spec, similarity.spec, name, scores))
     return probe
+
+
+def _groups(per_query: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
+    """Scores by group: all near-misses, those of each family, positives, random pairs."""
+    groups = {ALL: _array(per_query["near_miss"])}
+    for name, scores in per_query.items():
+        if name.startswith("near_miss/") and scores:
+            groups[_group_of(name.partition("/")[2])] = _array(scores)
+    return groups | {POSITIVES: _array(per_query.get("positive", {})), RANDOM: _array(per_query.get("random", {}))}
 
 
 def _group_of(family: str) -> str:
@@ -226,43 +231,48 @@ def _group_of(family: str) -> str:
     return f"{family} (family)" if family in (ALL, POSITIVES, RANDOM) else family
 
 
-def _scores(
-    task: NearMisses, encoder: Encoder, similarity: Similarity, precision: str
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """Scores by group, and the share of each family's near-misses above the paraphrase, where there are paraphrases."""
-    (result,) = task.evaluate(Request(encoder, [similarity], precision=precision))
-    by_id = {name: values for name, values in result.per_query.items() if values}
-    groups = {ALL: _array(by_id["near_miss"])}
-    for name, values in by_id.items():
-        if name.startswith("near_miss/"):
-            groups[_group_of(name.partition("/")[2])] = _array(values)
-    groups |= {POSITIVES: _array(by_id.get("positive", {})), RANDOM: _array(by_id.get("random", {}))}
-    margins: dict[str, list[float]] = {}
+def _array(scores: Mapping[str, float]) -> np.ndarray:
+    return np.array(list(scores.values()), dtype=np.float64)
+
+
+def _above_paraphrase(task: NearMisses, margins: Mapping[str, float]) -> dict[str, float]:
+    """The share of each family's near-misses that score above the paraphrase, where there are paraphrases."""
+    above: dict[str, list[bool]] = {}
     for example in task.examples:
         if example.positive != example.anchor:
-            for family in dict.fromkeys((ALL, _group_of(example.family) if example.family else ALL)):
-                margins.setdefault(family, []).append(by_id["margin"][example.id])
-    return groups, {family: float((np.array(values) < 0).mean()) for family, values in margins.items()}
+            for group in {ALL, _group_of(example.family) if example.family else ALL}:
+                above.setdefault(group, []).append(margins[example.id] < 0)
+    return {group: float(np.mean(shares)) for group, shares in above.items()}
 
 
-def _array(values: Mapping[str, float]) -> np.ndarray:
-    return np.array(list(values.values()), dtype=np.float64)
+def _blindness(
+    encoder: str, similarity: str, family: str, groups: Mapping[str, np.ndarray], above: float | None
+) -> Blindness:
+    scores, positives, random = groups[family], groups[POSITIVES], groups[RANDOM]
+    return Blindness(
+        encoder=encoder,
+        similarity=similarity,
+        family=family,
+        near_misses=len(scores),
+        mean=float(scores.mean()),
+        deviation=float(scores.std()),
+        auc=roc_auc(positives, scores) if len(positives) else None,
+        above_paraphrase=above,
+        over_random=roc_auc(scores, random) if len(random) else None,
+    )
 
 
-def _reference_scores(
-    pairs: Sequence[Pair], encoder: Encoder, similarity: Similarity, precision: str
-) -> dict[str, np.ndarray]:
+def _reference_scores(pairs: Sequence[Pair], reranker: Reranker) -> dict[str, np.ndarray]:
     """Scores of each anchor (a query) with its positive (a document), and with that of the next pair, unless that is
     one of its own as well."""
-    anchors, positives = DistinctTexts(), DistinctTexts()
-    first, second = anchors.add(pair.anchor for pair in pairs), positives.add(pair.positive for pair in pairs)
-    queries = encoder.embed(anchors.texts, "query", precision)
-    documents = encoder.embed(positives.texts, "document", precision)
-    own = set(zip(first.tolist(), second.tolist(), strict=True))
-    other = np.roll(second, 1)
-    foreign = np.array([pair not in own for pair in zip(first.tolist(), other.tolist(), strict=True)], dtype=bool)
+    couples = [(pair.anchor, pair.positive) for pair in pairs]
+    anchors, positives = zip(*couples, strict=True)
+    turned = zip(anchors, (*positives[-1:], *positives[:-1]), strict=True)
+    own = set(couples)
+    foreign = [couple for couple in turned if couple not in own]
+    return {POSITIVES: _couple_scores(reranker, couples), RANDOM: _couple_scores(reranker, foreign)}
 
-    def scores(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return pair_scores(similarity, queries[rows], documents[columns]).astype(np.float64)
 
-    return {POSITIVES: scores(first, second), RANDOM: scores(first[foreign], other[foreign])}
+def _couple_scores(reranker: Reranker, couples: Sequence[tuple[str, str]]) -> np.ndarray:
+    queries, documents = [query for query, _ in couples], [document for _, document in couples]
+    return reranker.score_pairs(queries, documents).astype(np.float64)

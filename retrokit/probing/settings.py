@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from retrokit.core.settings import FILE, PRECISION, PRECISIONS, Settings, listed, setting
+from retrokit.core.settings import FILE, PRECISIONS, Settings, common, listed, setting
 from retrokit.metrics.names import metric_names
 
 PAIRS = 1000  # of Fisher information
@@ -21,17 +21,15 @@ class ProbeSettings(Settings):
     """Of which encoders, and how they encode.
 
     Attributes:
-        names: the kinds of registered names that its help lists.
         needs_folder: whether there is nothing to see without pictures.
     """
 
-    names: ClassVar[tuple[str, ...]] = ("encoders", "tasks")
     needs_folder: ClassVar[bool] = False
 
     encoders: Sequence[str] = setting(help="Encoders to probe.", argument=True, names="encoders")
     _: KW_ONLY
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
+    precision: str = common("precision")
+    device: str | None = common("device")
 
 
 @dataclass(frozen=True)
@@ -43,23 +41,34 @@ class MagnitudeSettings(ProbeSettings):
 
     first = (*("on", "irrelevant", "without_labels", "proxies", "checkpoints", "plot"), *("device", "seed", "as_json"))
 
-    on: Sequence[str] = setting(help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.", names="tasks")
+    on: Sequence[str] = common("on", help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
     _: KW_ONLY
     irrelevant: str = setting(
         "top", f"Irrelevant documents: others of a query's top {DEPTH} by angle, or all.", choices=("top", "all")
     )
-    seed: int = setting(0, SEED, minimum=0)
+    seed: int = common("seed", help=SEED)
     without_labels: bool = setting(False, "Ignore judgements: a query's best by angle count as relevant.")
     proxies: int | None = setting(
-        None, "Documents that count as relevant without labels. Default: 10.", minimum=1, maximum=DEPTH - 1
+        None,
+        "Documents that count as relevant without labels. Default: 10.",
+        minimum=1,
+        maximum=DEPTH - 1,
+        needs=("without_labels",),
     )
     reference_encoder: str | None = setting(
-        None, "Encoder that gains are over, each as trained. Default: qnorm over cosine.", names="encoders"
+        None,
+        "Encoder that gains are over, each as trained. Default: qnorm over cosine.",
+        names="encoders",
+        excludes=("without_labels",),
     )
     cv_reference: str | None = setting(
         None, "Encoder whose CV of query norms is the divisor; for MAG's ΔCV: dot.", names="encoders"
     )
-    checkpoints: bool = setting(False, "Probe the start, checkpoints and end of one model folder.")
+    checkpoints: bool = setting(
+        False,
+        "Probe the start, checkpoints and end of one model folder.",
+        excludes=("reference_encoder", "cv_reference"),
+    )
 
     @property
     def stand_ins(self) -> int | None:
@@ -69,13 +78,8 @@ class MagnitudeSettings(ProbeSettings):
     def problems(self) -> Iterator[str]:
         """As the base class, and options that contradict each other."""
         yield from super().problems()
-        if self.proxies is not None and not self.without_labels:
-            yield "`proxies=` is for `without_labels=`: give both"
-        if self.without_labels and self.reference_encoder is not None:
-            yield "`reference_encoder=` is for the gain, which takes labels: drop it or `without_labels=`"
-        others = (self.reference_encoder, self.cv_reference)
-        if self.checkpoints and (len(self.encoders) > 1 or others != (None, None)):
-            yield "`checkpoints=` takes one model folder, no `reference_encoder=` and no `cv_reference=`"
+        if self.checkpoints and len(self.encoders) > 1:
+            yield "`checkpoints=` takes one model folder"
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,11 @@ class FisherSettings(ProbeSettings):
     retrokit probe fisher minilm --on beir:data/scifact,split=train
     """
 
-    names = ("encoders", "tasks", "data")
-
-    on: Sequence[str] = setting((), "Task with queries and relevant documents. Repeatable.", names="tasks")
+    on: Sequence[str] = common("on", default=(), help="Task with queries and relevant documents. Repeatable.")
     data: Sequence[str] = setting((), "Training data with pairs, as in finetune. Repeatable.", names="data")
     pairs: int = setting(PAIRS, "Maximum of pairs, a random sample.", minimum=10)
     _: KW_ONLY
-    seed: int = setting(0, SEED, minimum=0)
+    seed: int = common("seed", help=SEED)
     precision: str = setting("fp32", "Precision; rounding distorts small eigenvalues.", choices=PRECISIONS)
 
 
@@ -111,7 +113,7 @@ class FragmentSettings(ProbeSettings):
         None, "Metric. Default: knn_accuracy, or the task's main one.", canonical=metric_names, names="metrics"
     )
     _: KW_ONLY
-    seed: int = setting(0, "Random seed of the random slices.", minimum=0)
+    seed: int = common("seed", help="Random seed of the random slices.")
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,6 @@ class ContrastSettings(ProbeSettings):
 
     retrokit probe contrast minilm --on pairs:paradetox.jsonl,a=toxic,b=neutral --size 32
     """
-
-    names = ("encoders", "contrasts")
 
     on: str = setting(
         help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.", names="contrasts"
@@ -136,9 +136,7 @@ class NearMissProbeSettings(ProbeSettings):
     retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --paraphrases beir:data/scifact,split=train
     """
 
-    names = ("encoders", "similarities", "data")
-
-    on: str = setting(help="pairs:FILE of near-misses, e.g. from augment near-misses.", names="tasks")
+    on: str = common("on", help="pairs:FILE of near-misses, e.g. from augment near-misses.")
     sim: str = setting("cosine", "Similarity.", names="similarities")
     paraphrases: str | None = setting(
         None, "Pairs that mean the same, as training data. Default: the file's positives.", names="data"
@@ -153,11 +151,9 @@ class LayerSettings(ProbeSettings):
     retrokit probe layers minilm runs/crops --on knn:labelled.jsonl --plot pictures
     """
 
-    names = ("encoders", "similarities", "tasks")
-
-    on: str = setting(help="Task, e.g. knn:FILE or beir:PATH.", names="tasks")
+    on: str = common("on", help="Task, e.g. knn:FILE or beir:PATH.")
     metric: str | None = setting(None, METRIC, canonical=metric_names, names="metrics")
-    sim: str | None = setting(None, "Similarity. Default: the encoder's own.", names="similarities")
+    sim: str | None = common("sim")
     start: str | None = setting(None, "Encoder before training. Default: that of the model folder.", names="encoders")
 
 
@@ -167,8 +163,6 @@ class GeometrySettings(ProbeSettings):
 
     retrokit probe geometry minilm runs/sfs16 --on beir:data/scifact --size 16
     """
-
-    names = ("encoders", "corpora")
 
     on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.", names="corpora")
     size: int | None = setting(None, f"{FRAGMENT} Default: only the whole.")
@@ -184,8 +178,8 @@ class MapSettings(ProbeSettings):
 
     needs_folder = True
 
-    on: str = setting(help="knn:FILE of labelled texts; sample=5000 draws some.", names="tasks")
-    seed: int = setting(42, "Random seed of the layout.", minimum=0)
+    on: str = common("on", help="knn:FILE of labelled texts; sample=5000 draws some.")
+    seed: int = common("seed", default=42, help="Random seed of the layout.")
 
 
 @dataclass(frozen=True)
@@ -197,7 +191,6 @@ class StressSettings(ProbeSettings):
     retrokit probe stress runs/mine --on beir:data/scifact --fail-under negation=0.3 --junit stress.xml
     """
 
-    names = ("encoders", "searchers", "rerankers", "capabilities")
     first = (
         *("texts", "on", "capabilities", "with_", "limit", "save_edits", "fail_under", "junit", "plot", "seed"),
         "as_json",
@@ -209,7 +202,9 @@ class StressSettings(ProbeSettings):
     texts: str | None = setting(None, "JSON lines of texts: a sentence is its own query.", reads=FILE)
     on: str | None = setting(None, "Judged queries instead of texts, e.g. beir:data/scifact.", names="tasks")
     _: KW_ONLY
-    capabilities: Sequence[str] = setting((), "Capabilities, comma-separated. Default: all.", read=listed)
+    capabilities: Sequence[str] = setting(
+        (), "Capabilities, comma-separated. Default: all.", read=listed, names="edits"
+    )
     with_: str | None = setting(
         None,
         "Reranker of what the first fails; none: skip. Default: default.",
@@ -220,18 +215,20 @@ class StressSettings(ProbeSettings):
     tolerance: float = setting(
         0.1, "Share of the way to an unrelated text that a control may cost.", minimum=0, maximum=1
     )
-    seed: int = setting(0, "Random seed of the sample and the edits.", minimum=0)
-    field: str = setting("text", "Field of the text in texts.")
+    seed: int = common("seed", help="Random seed of the sample and the edits.")
+    field: str = common("field", help="Field of the text in `texts=`.", needs=("texts",))
     translations: str | None = setting(None, "JSON lines of the same texts or queries, by id, in another language.")
     llm: str | None = setting(None, "Language model for more edits of negation, binding, spatial.", names="llms")
-    store: str | None = setting(None, "Answer cache of the model. Default: none.", writes=FILE)
-    max_tokens: int | None = setting(
-        None, "Budget in tokens, prompts and answers. Default: 10,000,000.", minimum=1, maximum=2**53
+    store: str | None = setting(None, "Answer cache of the model. Default: none.", writes=FILE, needs=("llm",))
+    max_tokens: int | None = common(
+        "max_tokens", help="Budget in tokens, prompts and answers. Default: 10,000,000.", needs=("llm",)
     )
-    sure: str | None = setting(None, "SURE next to the rates: FOLDER,reference=RERANKER.")
+    sure: str | None = setting(None, "SURE next to the rates: FOLDER,reference=RERANKER.", needs=("encoders",))
     save_edits: str | None = setting(None, "Write the edits as JSON lines; systems may be left out.", writes=FILE)
-    fail_under: Sequence[str] = setting((), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.")
-    junit: str | None = setting(None, "Write gate results as JUnit XML.", writes=FILE)
+    fail_under: Sequence[str] = setting(
+        (), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.", needs=("encoders",)
+    )
+    junit: str | None = setting(None, "Write gate results as JUnit XML.", writes=FILE, needs=("fail_under",))
 
     def problems(self) -> Iterator[str]:
         """As the base class, and options that contradict each other."""
@@ -242,19 +239,9 @@ class StressSettings(ProbeSettings):
             yield "the capability language takes `translations=`, which is not given"
         if self.translations is not None and self.capabilities and "language" not in self.capabilities:
             yield "`translations=` are of the capability language, which is not given"
-        if self.llm is None and (self.store is not None or self.max_tokens is not None):
-            yield "`store=` and `max_tokens=` are about the model of `llm=`, which is not given"
-        if self.sure is not None and not self.encoders:
-            yield "`sure=` measures systems: give one"
         if len(set(self.encoders)) < len(self.encoders):
             yield f"a system is named twice: {', '.join(self.encoders)}"
-        if self.on is not None and self.field != "text":
-            yield "`field=` is of `texts=`, which is not given"
         if self.with_ not in (None, "none") and not self.encoders:
             yield "`with_=` reranks what a system fails: give one"
         if not self.encoders and self.save_edits is None:
             yield "give systems, or `save_edits=` to write only the edits"
-        if self.junit is not None and not self.fail_under:
-            yield "`junit=` reports gates: give `fail_under=`"
-        if self.fail_under and not self.encoders:
-            yield "`fail_under=` is about systems: give one"

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from retrokit.augmentation.draws import bits
+from retrokit.augmentation.edits import registry
+from retrokit.augmentation.edits.by_model import with_model
+from retrokit.augmentation.edits.family import EDIT, Family, load_families
+from retrokit.augmentation.edits.generator import EditCase, EditSet, TextToEdit, edit_set, sample_of
 from retrokit.augmentation.settings import BUDGET
-from retrokit.augmentation.stress import registry
-from retrokit.augmentation.stress.capability import EDIT, load_capabilities
-from retrokit.augmentation.stress.families import with_model
-from retrokit.augmentation.stress.generator import StressEdit, StressText, sample_of, stress_edits
 from retrokit.augmentation.texts import Text, Texts
 from retrokit.core.errors import DataError, MissingExtra, RetrokitError, UsageError
 from retrokit.core.notices import notice
@@ -251,9 +252,8 @@ def _difference(row: FailedEdit) -> str:
 
 def _shared(old: Sequence[str], new: Sequence[str]) -> int:
     """The number of words that both begin with."""
-    return next(
-        (place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
-    )
+    pairs = zip(old, new, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _shortened(text: str) -> str:
@@ -271,34 +271,37 @@ class Outcomes:
     distances: np.ndarray
 
 
-def outcomes_of(score: Scores, edits: Sequence[StressEdit], tolerance: float, name: str = "system") -> Outcomes:
+def outcomes_of(score: Scores, cases: Sequence[EditCase], tolerance: float, name: str = "system") -> Outcomes:
     """The outcomes of the edits by a function of scores; every distinct pair is scored once. Raises
     :class:`UsageError` if a pair has no score."""
-    place: dict[tuple[str, str], int] = {}
-    for edit in edits:
-        for pair in _pairs(edit):
-            place.setdefault(pair, len(place))
-    scores = score(TextList(query for query, _ in place), TextList(text for _, text in place)).astype(np.float64)
+    pairs = list(dict.fromkeys(pair for case in cases for pair in _pairs(case)))
+    queries, texts = TextList(query for query, _ in pairs), TextList(text for _, text in pairs)
+    scores = score(queries, texts).astype(np.float64)
     if np.isnan(scores).any():
         raise UsageError(f"{name}: has no score of a pair of texts")
-    rows = []
-    for edit in edits:
-        original, edited, *others = (float(scores[place[pair]]) for pair in _pairs(edit))
-        harmless, unrelated = others[: len(edit.harmless)], others[len(edit.harmless) :]
-        distance = original - sum(unrelated) / max(1, len(unrelated)) if unrelated else 0.0
-        spread = max((abs(original - value) for value in harmless), default=0.0)
-        bound = spread if edit.kind == EDIT else tolerance * max(distance, 0.0)
-        fall, rounding = original - edited, _ROUNDING * max(1.0, abs(original))
-        passed = fall > bound + rounding if edit.kind == EDIT else fall <= bound + rounding and distance > 0
-        rows.append((passed, fall, bound, distance))
+    score_of = dict(zip(pairs, scores.tolist(), strict=True))
+    rows = [_outcome(case, [score_of[pair] for pair in _pairs(case)], tolerance) for case in cases]
     columns = np.array(rows, dtype=np.float64).T
     return Outcomes(columns[0] > 0, *columns[1:])
 
 
-def _pairs(edit: StressEdit) -> Iterator[tuple[str, str]]:
-    yield edit.query, edit.original
-    yield edit.edited_query, edit.edited
-    yield from ((edit.query, text) for text in (*edit.harmless, *edit.unrelated))
+def _pairs(case: EditCase) -> Iterator[tuple[str, str]]:
+    yield case.query, case.edit.before
+    yield case.edited_query, case.edit.after
+    yield from ((case.query, text) for text in (*case.harmless, *case.unrelated))
+
+
+def _outcome(case: EditCase, scores: Sequence[float], tolerance: float) -> tuple[bool, float, float, float]:
+    """Whether an edit passes, its fall, bound and distance, by the scores of its pairs."""
+    original, edited = scores[:2]
+    harmless, unrelated = scores[2 : 2 + len(case.harmless)], scores[2 + len(case.harmless) :]
+    distance = original - sum(unrelated) / len(unrelated) if unrelated else 0.0
+    fall, rounding = original - edited, _ROUNDING * max(1.0, abs(original))
+    if case.edit.changes_meaning:
+        bound = max((abs(original - score) for score in harmless), default=0.0)
+        return fall > bound + rounding, fall, bound, distance
+    bound = tolerance * max(distance, 0.0)
+    return fall <= bound + rounding and distance > 0, fall, bound, distance
 
 
 def random_scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
@@ -328,41 +331,35 @@ def probe_stress(settings: StressSettings) -> StressProbe:
         MissingExtra: the tagger is not installed.
     """
     check_settings(settings)
-    least = _checked(settings)
+    limits = _checked(settings)
     searchers, reranker = _searchers(settings), _reranker(settings)
-    capabilities = load_capabilities(settings.capabilities or None)
-    texts, documents, source = _read(settings)
-    sample = sample_of(texts, settings.limit, settings.seed)
-    if settings.translations is not None and not any(text.translation for text in sample):
-        raise DataError(settings.translations, "has none of the ids of the texts, or queries, that are edited")
-    if settings.llm is None:
-        edits, sentences = stress_edits(sample, capabilities, settings.seed)
-    else:
-        with with_model(capabilities, settings.llm, settings.store, settings.max_tokens or BUDGET) as (both, ahead):
-            edits, sentences = stress_edits(sample, both, settings.seed, ahead)
-    if not edits:
-        raise DataError(source, "contains no sentence that a rule can edit")
-    if settings.encoders and not any(edit.unrelated for edit in edits):
-        raise DataError(source, "contains one text that a rule can edit; systems need a second, unrelated one")
+    families = load_families(settings.capabilities or None)
+    corpus = _read(settings)
+    cases, sentences = _edited(settings, families, corpus)
     if settings.save_edits is not None:
-        write_jsonl(settings.save_edits, (edit.to_json() for edit in edits))
-    order = {capability.name: place for place, capability in enumerate(capabilities)}
-    edits.sort(key=lambda edit: order[edit.capability])
-    counts = [
-        EditCount(name, own[0].kind, len({edit.key for edit in own}), len(own))
-        for name, own in grouped(edits, "capability").items()
-    ]
-    _check_gated(least, counts)
-    systems = list(_measured(settings, searchers, TextList(sentences) if documents is None else documents, edits))
-    caught = _caught(settings, reranker, systems[0].outcomes, edits) if systems and reranker is not None else {}
-    rates = list(_rates(systems, edits, caught))
-    worst = [failed for system in systems if system.role == SYSTEM for failed in _worst(system, edits)]
-    gates = list(_gates(rates, least, source))
+        write_jsonl(settings.save_edits, (case.to_json() for case in cases))
+    order = {family.name: index for index, family in enumerate(families)}
+    cases.sort(key=lambda case: order[case.edit.family])
+    counts = list(_counts(cases))
+    _check_gated(limits, counts)
+    documents = TextList(sentences) if corpus.documents is None else corpus.documents
+    systems = list(_measured(settings, searchers, documents, cases))
+    caught = _caught(settings, reranker, systems[0].outcomes, cases) if systems and reranker is not None else {}
+    rates = list(_rates(systems, cases, caught))
+    gates = list(_gates(rates, limits, corpus.name))
     if settings.junit is not None:
         write_junit(gates, settings.junit)
-    size = len({edit.key for edit in edits})
-    sure = list(_sure(settings))
-    return StressProbe(source, size, settings.tolerance, settings.seed, rates, counts, worst, gates, sure)
+    return StressProbe(
+        data=corpus.name,
+        texts=len({case.key for case in cases}),
+        tolerance=settings.tolerance,
+        seed=settings.seed,
+        rates=rates,
+        counts=counts,
+        worst=[failed for system in systems if system.role == SYSTEM for failed in _worst(system, cases)],
+        gates=gates,
+        sure=list(_sure(settings)),
+    )
 
 
 def _checked(settings: StressSettings) -> list[tuple[str, float]]:
@@ -372,15 +369,15 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
         requests.append((reranking.registry_of(settings.with_), settings.with_))
     if settings.sure is not None:
         requests.append((tasks, f"sure:{settings.sure}"))
-    least = [parse_gate(text) for text in settings.fail_under]
-    for name, limit in least:
+    limits = [parse_gate(text) for text in settings.fail_under]
+    for name, limit in limits:
         if not 0 <= limit <= 1:
             raise UsageError(f"`fail_under=` {name}={limit:g}: a pass rate is from 0 to 1")
-    requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in least))]
+    requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in limits))]
     parse_all(requests)
     if settings.sure is not None:
         tasks.create(f"sure:{settings.sure}")
-    return least
+    return limits
 
 
 def _searchers(settings: StressSettings) -> dict[str, Searcher]:
@@ -413,33 +410,60 @@ def _reranker(settings: StressSettings) -> Reranker | None:
     return reranker
 
 
-def _read(settings: StressSettings) -> tuple[Iterator[StressText], TextList | None, str]:
-    """The texts, the documents of an index if there are any, and the name of both."""
-    others = () if settings.translations is None else Texts(settings.translations, settings.field)
-    translations = {_id(row): row.text for row in others}
-    if settings.on is not None:
-        task = read_retrieval(settings.on)
-        notice(task.describe())
-        data = task.data
-        queries, texts = (
-            dict(zip(*side, strict=True))
-            for side in ((data.query_ids, data.queries), (data.document_ids, data.documents))
-        )
-        first: dict[str, str] = {}
-        for query, document in sorted(data.pairs(), key=lambda pair: -data.qrels[pair[0]][pair[1]]):
-            first.setdefault(query, document)
-        judged = (
-            StressText(query, texts[document], queries[query], translations.get(query))
-            for query, document in first.items()
-        )
-        return judged, task.documents, settings.on
-    assert settings.texts is not None
-    rows = Texts(settings.texts, settings.field)
-    return (StressText(id := _id(row), row.text, None, translations.get(id)) for row in rows), None, rows.name
+class Corpus(NamedTuple):
+    """What is edited: its name, its texts, and the documents of an index if there are any."""
+
+    name: str
+    texts: Iterator[TextToEdit]
+    documents: TextList | None
+
+
+def _read(settings: StressSettings) -> Corpus:
+    """The texts, or the judged queries with the best document of each."""
+    translations: dict[str, str] = {}
+    if settings.translations is not None:
+        translations = {_id(row): row.text for row in Texts(settings.translations, settings.field)}
+    if settings.on is None:
+        assert settings.texts is not None
+        rows = Texts(settings.texts, settings.field)
+        return Corpus(rows.name, (_text_to_edit(row, translations) for row in rows), None)
+    task = read_retrieval(settings.on)
+    notice(task.describe())
+    data = task.data
+    queries = dict(zip(data.query_ids, data.queries, strict=True))
+    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    best: dict[str, str] = {}
+    for query, document in sorted(data.pairs(), key=lambda pair: -data.qrels[pair[0]][pair[1]]):
+        best.setdefault(query, document)
+    judged = (
+        TextToEdit(query, texts[document], queries[query], translations.get(query)) for query, document in best.items()
+    )
+    return Corpus(settings.on, judged, task.documents)
+
+
+def _text_to_edit(row: Text, translations: Mapping[str, str]) -> TextToEdit:
+    return TextToEdit(_id(row), row.text, None, translations.get(_id(row)))
 
 
 def _id(row: Text) -> str:
     return f"{row.line}" if row.id is None else row.id
+
+
+def _edited(settings: StressSettings, families: Sequence[Family], corpus: Corpus) -> EditSet:
+    """The edits of a sample of the texts. Raises :class:`DataError` for too few."""
+    sample = sample_of(corpus.texts, settings.limit, settings.seed)
+    if settings.translations is not None and not any(text.translation for text in sample):
+        raise DataError(settings.translations, "has none of the ids of the texts, or queries, that are edited")
+    if settings.llm is None:
+        edits = edit_set(sample, families, settings.seed)
+    else:
+        with with_model(families, settings.llm, settings.store, settings.max_tokens or BUDGET) as model:
+            edits = edit_set(sample, model.families, settings.seed, model.ahead)
+    if not edits.cases:
+        raise DataError(corpus.name, "contains no sentence that a rule can edit")
+    if settings.encoders and not any(case.unrelated for case in edits.cases):
+        raise DataError(corpus.name, "contains one text that a rule can edit; systems need a second, unrelated one")
+    return edits
 
 
 def _sure(settings: StressSettings) -> Iterator[SureRow]:
@@ -448,16 +472,31 @@ def _sure(settings: StressSettings) -> Iterator[SureRow]:
         return
     task, precision = f"sure:{settings.sure}", settings.precision
     options = EvaluationSettings(settings.encoders, [task], precision=precision, device=settings.device)
-    for result in evaluate_systems(options).results:
+    for spec, result in zip(settings.encoders, evaluate_systems(options).results, strict=True):
+        system = str(retrieval.registry_of(spec).parse(spec))
         values = result.metrics
         for prefix, testbed in (("", "mean"), *((f"{name}_", name) for name in TESTBEDS)):
             if f"{prefix}rdc" in values:
-                yield SureRow(result.encoder, testbed, values[f"{prefix}rdc"], values[f"{prefix}roc"])
+                yield SureRow(system, testbed, values[f"{prefix}rdc"], values[f"{prefix}roc"])
 
 
-def _check_gated(least: Sequence[tuple[str, float]], counts: Sequence[EditCount]) -> None:
+def _counts(cases: Sequence[EditCase]) -> Iterator[EditCount]:
+    for family, rows in _rows_by_family(cases).items():
+        texts = {cases[row].key for row in rows}
+        yield EditCount(family, cases[rows[0]].edit.kind, len(texts), len(rows))
+
+
+def _rows_by_family(cases: Sequence[EditCase]) -> dict[str, list[int]]:
+    """The rows of each family's edits."""
+    rows: dict[str, list[int]] = {}
+    for row, case in enumerate(cases):
+        rows.setdefault(case.edit.family, []).append(row)
+    return rows
+
+
+def _check_gated(limits: Sequence[tuple[str, float]], counts: Sequence[EditCount]) -> None:
     edits = {row.capability: row.edits for row in counts}
-    for name, _ in least:
+    for name, _ in limits:
         if edits.get(name, 0) < TESTED:
             raise UsageError(
                 f"`fail_under=` {name}: {edits.get(name, 0)} edits are too few to test; give texts for {TESTED}"
@@ -465,70 +504,75 @@ def _check_gated(least: Sequence[tuple[str, float]], counts: Sequence[EditCount]
 
 
 def _measured(
-    settings: StressSettings, searchers: Mapping[str, Searcher], documents: TextList, edits: Sequence[StressEdit]
+    settings: StressSettings, searchers: Mapping[str, Searcher], documents: TextList, cases: Sequence[EditCase]
 ) -> Iterator[StressedSystem]:
     """The systems, then what they are compared with."""
     for spec in settings.encoders:
         searcher = searchers.get(spec) or retrieval.create(spec, settings.device, precision=settings.precision)
         name = str(retrieval.registry_of(spec).parse(spec))
         score = searcher.index(documents).score_pairs
-        yield StressedSystem(name, SYSTEM, outcomes_of(score, edits, settings.tolerance, name))
+        yield StressedSystem(name, SYSTEM, outcomes_of(score, cases, settings.tolerance, name))
     if settings.encoders and BM25 not in settings.encoders:
         try:
             score = retrieval.create(BM25).index(documents).score_pairs
-            yield StressedSystem(BM25, REFERENCE, outcomes_of(score, edits, settings.tolerance))
+            yield StressedSystem(BM25, REFERENCE, outcomes_of(score, cases, settings.tolerance))
         except MissingExtra as error:
             notice(f"without the reference {BM25}: {error}")
     if settings.encoders:
-        yield StressedSystem(RANDOM, REFERENCE, outcomes_of(random_scores, edits, settings.tolerance))
+        yield StressedSystem(RANDOM, REFERENCE, outcomes_of(random_scores, cases, settings.tolerance))
 
 
 def _caught(
-    settings: StressSettings, reranker: Reranker, first: Outcomes, edits: Sequence[StressEdit]
+    settings: StressSettings, reranker: Reranker, first: Outcomes, cases: Sequence[EditCase]
 ) -> dict[str, float]:
-    """By capability, the share of edits that the first system fails and the reranker passes, of at most 50."""
-    failed: dict[str, list[StressEdit]] = {}
-    for place in np.flatnonzero(~first.passed).tolist():
-        of_capability = failed.setdefault(edits[place].capability, [])
-        if edits[place].kind == EDIT and len(of_capability) < RERANKED:
-            of_capability.append(edits[place])
-    chosen = [edit for own in failed.values() for edit in own]
+    """By family, the share of edits that the first system fails and the reranker passes, of at most 50."""
+    chosen: list[EditCase] = []
+    for rows in _rows_by_family(cases).values():
+        failed = [cases[row] for row in rows if not first.passed[row] and cases[row].edit.changes_meaning]
+        chosen += failed[:RERANKED]
     if not chosen:
         return {}
     passed = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec).passed
-    return {name: float(passed[places].mean()) for name, places in _places(chosen).items()}
-
-
-def _places(edits: Sequence[StressEdit]) -> dict[str, list[int]]:
-    """The places of each capability's edits."""
-    places: dict[str, list[int]] = {}
-    for place, edit in enumerate(edits):
-        places.setdefault(edit.capability, []).append(place)
-    return places
+    return {family: float(passed[rows].mean()) for family, rows in _rows_by_family(chosen).items()}
 
 
 def _rates(
-    systems: Sequence[StressedSystem], edits: Sequence[StressEdit], caught: Mapping[str, float]
+    systems: Sequence[StressedSystem], cases: Sequence[EditCase], caught: Mapping[str, float]
 ) -> Iterator[PassRate]:
-    """A row for each capability and system, with Holm's correction over all tests."""
-    rows: list[tuple[PassRate, float | None]] = []
-    for capability, places in _places(edits).items():
-        kind, keys = edits[places[0]].kind, [edits[place].key for place in places]
+    """A row for each family and system, with Holm's correction over all tests."""
+    rates: list[PassRate] = []
+    for family, rows in _rows_by_family(cases).items():
+        keys = [cases[row].key for row in rows]
         first: dict[str, float] = {}
         for system in systems:
-            shares = _by_text(system.outcomes.passed[places], keys)
-            rate, cost = mean(shares), _cost(system.outcomes, places)
+            shares = _by_text(system.outcomes.passed[rows], keys)
+            rate = mean(shares)
+            low, high = wilson(rate, len(shares))
             row = PassRate(
-                *(capability, kind, system.name, system.role, len(shares), len(places)),
-                *(rate, *wilson(rate, len(shares)), cost),
-                *((None, rate - mean(first)) if first else (caught.get(capability), None)),
+                capability=family,
+                kind=cases[rows[0]].edit.kind,
+                system=system.name,
+                role=system.role,
+                texts=len(shares),
+                edits=len(rows),
+                rate=rate,
+                low=low,
+                high=high,
+                cost=_cost(system.outcomes, rows),
             )
-            is_tested = first and len(places) >= TESTED
-            p = max(paired_t_test(first, shares).p, randomisation_test(first, shares)) if is_tested else None
-            rows.append((row, p))
-            first = first or shares
-    p_values = iter(holm([p for _, p in rows if p is not None]))
-    yield from (row if p is None else replace(row, p=next(p_values)) for row, p in rows)
+            if first:
+                p = _p_value(first, shares) if len(rows) >= TESTED else None
+                row = replace(row, difference=rate - mean(first), p=p)
+            else:
+                row = replace(row, caught=caught.get(family))
+                first = shares
+            rates.append(row)
+    corrected = iter(holm([row.p for row in rates if row.p is not None]))
+    yield from (row if row.p is None else replace(row, p=next(corrected)) for row in rates)
+
+
+def _p_value(first: dict[str, float], shares: dict[str, float]) -> float:
+    return max(paired_t_test(first, shares).p, randomisation_test(first, shares))
 
 
 def _by_text(passed: np.ndarray, keys: Sequence[str]) -> dict[str, float]:
@@ -539,35 +583,41 @@ def _by_text(passed: np.ndarray, keys: Sequence[str]) -> dict[str, float]:
     return {key: sum(values) / len(values) for key, values in by_text.items()}
 
 
-def _cost(outcomes: Outcomes, places: Sequence[int]) -> float:
-    distances = outcomes.distances[places]
-    shares = outcomes.falls[places][distances > 0] / distances[distances > 0]
+def _cost(outcomes: Outcomes, rows: Sequence[int]) -> float:
+    distances = outcomes.distances[rows]
+    shares = outcomes.falls[rows][distances > 0] / distances[distances > 0]
     return float(np.median(shares)) if len(shares) else 0.0
 
 
-def _worst(system: StressedSystem, edits: Sequence[StressEdit]) -> Iterator[FailedEdit]:
-    """The edits of each capability that fail by most, by the distance of the original to unrelated texts."""
+def _worst(system: StressedSystem, cases: Sequence[EditCase]) -> Iterator[FailedEdit]:
+    """The edits of each family that fail by most, by the distance of the original to unrelated texts."""
     outcomes = system.outcomes
-    excess = outcomes.falls - outcomes.bounds
-    by_capability: dict[str, list[tuple[float, int]]] = {}
-    for place in np.flatnonzero(~outcomes.passed).tolist():
-        edit, distance = edits[place], max(float(outcomes.distances[place]), 1e-12)
-        sign = 1.0 if edit.kind == EDIT else -1.0
-        by_capability.setdefault(edit.capability, []).append((sign * float(excess[place]) / distance, place))
-    for own in by_capability.values():
-        for _, place in sorted(own)[:WORST]:
-            edit = edits[place]
-            numbers = float(outcomes.falls[place]), float(outcomes.bounds[place])
-            about = edit.capability, edit.edit, edit.id, edit.query, edit.original, edit.edited, edit.edited_query
-            yield FailedEdit(system.name, *about, *numbers)
+    excess = (outcomes.falls - outcomes.bounds) / np.maximum(outcomes.distances, 1e-12)
+    for rows in _rows_by_family(cases).values():
+        sign = 1.0 if cases[rows[0]].edit.changes_meaning else -1.0
+        failed = [row for row in rows if not outcomes.passed[row]]
+        for row in sorted(failed, key=lambda row: (sign * excess[row], row))[:WORST]:
+            case = cases[row]
+            yield FailedEdit(
+                system=system.name,
+                capability=case.edit.family,
+                edit=case.edit.name,
+                id=case.id,
+                query=case.query,
+                original=case.edit.before,
+                edited=case.edit.after,
+                edited_query=case.edited_query,
+                fall=float(outcomes.falls[row]),
+                bound=float(outcomes.bounds[row]),
+            )
 
 
-def _gates(rates: Sequence[PassRate], least: Sequence[tuple[str, float]], source: str) -> Iterator[Gate]:
+def _gates(rates: Sequence[PassRate], limits: Sequence[tuple[str, float]], source: str) -> Iterator[Gate]:
     for row in rates:
-        for name, limit in least:
+        for name, limit in limits:
             if row.role == SYSTEM and row.capability == name:
-                failure = (
-                    f"{row.system} on {source}: {name} = {row.rate:.4f} is under {limit:g}" if row.rate < limit else ""
-                )
+                failure = ""
+                if row.rate < limit:
+                    failure = f"{row.system} on {source}: {name} = {row.rate:.4f} is under {limit:g}"
                 verdict = FAILED if failure else PASSED
                 yield Gate("fail_under", source, row.system, name, f"at least {limit:g}", row.rate, verdict, failure)

@@ -7,25 +7,25 @@ written while they are computed: memory has one portion of them, and the identif
 where it stopped, with the same result. Several machines may make a shard each.
 """
 
-import copy
+from __future__ import annotations
+
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import Interrupted, RetrokitError, UsageError
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice, progress
 from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
-from retrokit.core.registry import parse_all
+from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.version import DOCUMENTATION, __version__
 from retrokit.data import exports
@@ -36,6 +36,7 @@ from retrokit.data.images import Image, with_images
 from retrokit.data.jsonl import of_kind, write_json
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, prepared_rows
 from retrokit.ranking.settings import ROLES, ExportSettings
 from retrokit.similarities.base import Role, Similarity
 
@@ -59,102 +60,162 @@ def export(settings: ExportSettings) -> Export:
         DataError: a source that cannot be read, an output that cannot be written, or numbers beyond float16.
         Interrupted: by the user; the same call resumes.
     """
-    shard = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", settings.shard or "1/1")
-    if shard is None or not 1 <= int(shard[1]) <= int(shard[2]):
-        raise UsageError(f"`shard=` {settings.shard!r}: expected i/n with i from 1 to n, such as 2/8")
-    number, count = int(shard[1]), int(shard[2])
-    parse_all(
-        [(encoders.registry, settings.encoder), *([(similarities.registry, settings.sim)] if settings.sim else [])]
-    )
-    if settings.sim is not None:
-        _check_factorable(similarities.registry.create(settings.sim))
-    path = texts_file(settings.source, corpus_file if settings.role == "document" else queries_file)
-    check_exists(path)
-    is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
-    folder = Path(settings.output)
-    if settings.shard is not None:
-        if is_pipe:
-            raise UsageError(
-                f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
-            )
-        if (folder / exports.NOTE).exists():
-            raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
-        folder /= f"shard-{number:05}-of-{count:05}"
-    inputs = paths_in([path, settings.encoder])
+    shard = _shard_of(settings)
+    _check_names(settings)
+    source = _source_of(settings)
+    folder = _folder_of(settings, shard, source)
+    check_folder(folder)
+    inputs = paths_in([source.path, settings.encoder])
 
-    def check() -> None:
+    def check_former() -> None:
         open_export(folder)  # nothing else is replaced
         of_shards = [f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN]
         check_replaceable(folder, [*exports.WRITTEN, *of_shards], inputs)
 
-    check_folder(folder)
+    making = folder_in_the_making(folder, check_former if settings.overwrite else None, exports.can_go_on)
     try:
-        making = folder_in_the_making(folder, check if settings.overwrite else None, exports.can_go_on)
         with making as unfinished, encoders.showing_inputs(settings.show_inputs):
-            note = _write_folder(unfinished, settings, path, is_pipe, number, count)
+            note = _write_folder(unfinished, settings, source, shard)
     except RetrokitError as error:
-        error.heard = None if settings.shard is None else True  # it may be of this shard alone
+        error.heard = None if shard is None else True  # it may be of this shard alone
         raise
     except KeyboardInterrupt as error:
-        detail = "what was encoded is in the embedding cache, if it is on" if is_pipe else "what is done is kept"
-        raise Interrupted(f"{folder}: interrupted; {detail}", *(["overwrite"] if settings.overwrite else [])) from error
+        advice = "what was encoded is in the embedding cache, if it is on" if source.is_pipe else "what is done is kept"
+        options = ["overwrite"] if settings.overwrite else []
+        raise Interrupted(f"{folder}: interrupted; {advice}", *options) from error
     return Export(folder, note)
 
 
-def _write_folder(
-    unfinished: Path, settings: ExportSettings, path: str, is_pipe: bool, number: int, count: int
-) -> dict[str, Any]:
-    """Write all into the folder ``unfinished``, or what is missing there; the note of the export."""
-    role: Role = "document" if settings.role == "document" else "query"
-    images: list[str] = []
+class _Shard(NamedTuple):
+    """The shard ``number``, from 1, of ``count``."""
 
-    def read() -> Texts:
+    number: int
+    count: int
+
+    def rows(self, total: int) -> range:
+        """Its texts of ``total``: whole portions, so that its embeddings are those of an export that is whole, to the
+        bit."""
+        portions = -(-total // exports.CHUNK)
+        start, stop = (portions * number // self.count * exports.CHUNK for number in (self.number - 1, self.number))
+        return range(min(total, start), min(total, stop))
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The file of the texts, of one role; a pipe is read once."""
+
+    path: str
+    role: Role
+    is_pipe: bool
+
+    def read(self) -> Texts:
         """As retrieval reads them."""
-        if role == "query":
-            return read_queries(path, images=True)
-        return ((document.id, document.full_text) for document in read_corpus(path, images=True))
+        if self.role == "query":
+            yield from read_queries(self.path, images=True)
+        else:
+            for document in read_corpus(self.path, images=True):
+                yield document.id, document.full_text
 
-    total = 0
-    for _, item in () if is_pipe else read():  # checked before anything is encoded
-        total += 1
-        if isinstance(item, Image):
-            images.append(item)
-    # a shard has whole portions, so that its embeddings are those of an export that is whole, to the bit
-    portions = -(-total // exports.CHUNK)
-    rows = range(*(min(total, portions * i // count * exports.CHUNK) for i in (number - 1, number)))
-    prepared = Prepared(settings, role)
+    def check(self) -> tuple[int, list[str]]:
+        """Read all, but a pipe; the number of texts and images, and the images."""
+        count = 0
+        images: list[str] = []
+        if not self.is_pipe:
+            for _, item in self.read():
+                count += 1
+                if isinstance(item, Image):
+                    images.append(item)
+        return count, images
+
+
+def _shard_of(settings: ExportSettings) -> _Shard | None:
+    if settings.shard is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", settings.shard)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"`shard=` {settings.shard!r}: expected i/n with i from 1 to n, such as 2/8")
+    return _Shard(int(match[1]), int(match[2]))
+
+
+def _check_names(settings: ExportSettings) -> None:
+    names: list[tuple[Registry, str]] = [(encoders.registry, settings.encoder)]
+    if settings.sim is not None:
+        names.append((similarities.registry, settings.sim))
+    parse_all(names)
+    if settings.sim is not None:
+        _check_factorable(similarities.registry.create(settings.sim))
+
+
+def _source_of(settings: ExportSettings) -> _Source:
+    role: Role = "document" if settings.role == "document" else "query"
+    path = texts_file(settings.source, corpus_file if role == "document" else queries_file)
+    check_exists(path)
+    is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))
+    return _Source(path, role, is_pipe)
+
+
+def _folder_of(settings: ExportSettings, shard: _Shard | None, source: _Source) -> Path:
+    """The output, or the shard's folder in it."""
+    folder = Path(settings.output)
+    if shard is None:
+        return folder
+    if source.is_pipe:
+        raise UsageError(
+            f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
+        )
+    if (folder / exports.NOTE).exists():
+        raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
+    return folder / f"shard-{shard.number:05}-of-{shard.count:05}"
+
+
+def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, shard: _Shard | None) -> dict[str, Any]:
+    """Write all into the folder ``unfinished``, or what is missing there; the note of the export."""
+    total, images = source.check()
+    rows = (shard or _Shard(1, 1)).rows(total)
+    prepared = Prepared(settings, source.role)
     about = {
         **prepared.describe(),
         "dtype": settings.dtype,
-        "shard": {"number": number, "of": count, "first": rows.start} if settings.shard else None,
-        "source": {"spec": settings.source, "digest": None if is_pipe else with_images(digest(path), images)},
+        "shard": {"number": shard.number, "of": shard.count, "first": rows.start} if shard is not None else None,
+        "source": {
+            "spec": settings.source,
+            "digest": None if source.is_pipe else with_images(digest(source.path), images),
+        },
     }
-    decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
-    numbers = Quantization(settings.dtype, prepared.width)
-    with ExportWriter(unfinished, numbers, decided_by) as writer:
-        if is_pipe:
-            piped = read()
-            sample = list(islice(piped, exports.CHUNK))
-            texts: Texts = chain(sample, piped)
-            writer.calibrate(lambda: prepared([text for _, text in sample]))
-        else:
-            step = exports.step_of(total)
-            writer.calibrate(lambda: prepared([text for _, text in islice(read(), 0, None, step)]))
-            sample = list(islice(read(), exports.CHUNK))
-            texts = islice(read(), rows.start + writer.texts, rows.stop)
-        if writer.count:
-            notice(f"resuming after {writer.count:,} embeddings of an interrupted export")
-        with progress("exporting embeddings", None if is_pipe else len(rows), "texts") as advance:
-            advance(writer.texts)
-            while chunk := list(islice(texts, exports.CHUNK)):
-                writer.add([identifier for identifier, _ in chunk], *prepared.of_chunks([text for _, text in chunk]))
-                advance(len(chunk))
-        documents = {"documents": writer.texts} if prepared.has_chunks else {}
-        if canaries := exports.canaries_among(text for _, text in sample):
+    decided_by = None if source.is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
+    with ExportWriter(unfinished, Quantization(settings.dtype, prepared.width), decided_by) as writer:
+        first_texts = _write_rows(writer, prepared, source, rows, exports.step_of(total))
+        canaries = exports.canaries_among(first_texts)
+        if canaries:
             write_json(unfinished / exports.CANARIES, prepared.canaries(canaries), kind="canaries")
+        documents = {"documents": writer.texts} if prepared.has_chunks else {}
         note = of_kind("export", {"count": writer.count, **documents, "dimension": prepared.width, **about})
-        writer.finish(note, settings.one_length and role == "document")
+        writer.finish(note, settings.one_length and source.role == "document")
     return note
+
+
+def _write_rows(writer: ExportWriter, prepared: Prepared, source: _Source, rows: range, step: int) -> list[str]:
+    """Write the ``rows`` that are missing, of a pipe all; the first texts of the source. Ranges of int8 are those of
+    every ``step``-th text, of a pipe of the first ones."""
+    texts = source.read()
+    first = list(islice(texts, exports.CHUNK))
+    sample: Iterable[tuple[str, str]]
+    if source.is_pipe:
+        sample = first
+        texts = chain(first, texts)
+    else:
+        sample = islice(source.read(), 0, None, step)
+        texts = islice(source.read(), rows.start + writer.texts, rows.stop)
+    writer.calibrate(lambda: prepared([text for _, text in sample]))
+    if writer.count:
+        notice(f"resuming after {writer.count:,} embeddings of an interrupted export")
+    with progress("exporting embeddings", None if source.is_pipe else len(rows), "texts") as advance:
+        advance(writer.texts)
+        while portion := list(islice(texts, exports.CHUNK)):
+            embeddings, chunk_counts = prepared.of_chunks([text for _, text in portion])
+            writer.add([identifier for identifier, _ in portion], embeddings, chunk_counts)
+            advance(len(portion))
+    return [text for _, text in first]
 
 
 class Prepared:
@@ -163,17 +224,13 @@ class Prepared:
 
     def __init__(self, settings: ExportSettings, role: Role) -> None:
         encoder: Encoder = encoders.registry.create(settings.encoder, device=settings.device)
-        similarity, dims = encoder.similarity_of(settings.sim), settings.dims
+        similarity = encoder.similarity_of(settings.sim)
         _check_factorable(similarity)
-        if dims is not None and not 1 <= dims <= encoder.dimension:
-            raise UsageError(f"`dims=` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
-        encoder.use_with(similarity, dims)
-        self._encoder, self._similarity, self._role = encoder, copy.deepcopy(similarity).cpu(), role
-        self._precision, self._dims, self._one_length = settings.precision, dims, settings.one_length
-        self._chunks = encoder.in_chunks() if role == "document" else None
-        self.has_chunks = self._chunks is not None
-        prepared = self._similarity.prepare(torch.ones(1, dims or encoder.dimension), role)
-        self.width = prepared.shape[1] + int(self._one_length)
+        self._embeddings = SharedEmbeddings(encoder, [similarity], settings.precision, settings.dims)
+        self._encoder, self._similarity, self._role = encoder, similarity, role
+        self._precision, self._dims, self._one_length = settings.precision, settings.dims, settings.one_length
+        self.has_chunks = role == "document" and self._embeddings.chunks is not None
+        self.width = self.of_raw(np.ones((1, self._embeddings.dims), dtype=np.float32)).shape[1]
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """float32 ``[n, d]`` in the order of ``texts``; of documents in chunks those of all chunks."""
@@ -181,24 +238,21 @@ class Prepared:
 
     def of_chunks(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
         """The same, and how many chunks each text has, int64 ``[n]``; ``None``: they have one embedding each."""
-        items, counts = (texts, None) if self._chunks is None else self._chunks.split(texts)
-        encoder = self._encoder if self._chunks is None else self._chunks.encoder
-        return self.of_raw(encoder.embed(items, self._role, self._precision)[:, : self._dims]), counts
+        items, counts = self._embeddings.split(texts, self._role)
+        return self.of_raw(self._embeddings.embed(items, self._role, chunks=self.has_chunks)), counts
 
-    @torch.inference_mode()
     def of_raw(self, raw: np.ndarray) -> np.ndarray:
         """The same of raw embeddings."""
-        rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
-        padded = torch.nn.functional.pad(rows, (0, int(self._one_length)))
-        return np.ascontiguousarray(padded.numpy(), dtype="<f4")
+        rows = prepared_rows(self._similarity, raw, self._role)
+        return np.ascontiguousarray(np.pad(rows, [(0, 0), (0, int(self._one_length))]), dtype="<f4")
 
     def canaries(self, texts: Sequence[str]) -> dict[str, Any]:
         """The texts, of documents in chunks the first chunk of each, with their raw embeddings."""
         encoder = self._encoder
-        if self._chunks is not None:
-            encoder = self._chunks.encoder
-            texts = [self._chunks.split([text])[0][0] for text in texts]
-        raw = encoder.embed(texts, self._role, self._precision)[:, : self._dims]
+        if self.has_chunks and self._embeddings.chunks is not None:
+            encoder = self._embeddings.chunks.encoder
+            texts = [self._embeddings.chunks.split([text])[0][0] for text in texts]
+        raw = self._embeddings.embed(texts, self._role, chunks=self.has_chunks)
         rows = [[float(f"{number:.9g}") for number in row] for row in raw.tolist()]  # float32 to the bit
         return asdict(Canaries(self._role, encoder.prompts[self._role], list(texts), rows))
 
@@ -209,20 +263,24 @@ class Prepared:
     def describe(self) -> dict[str, Any]:
         """What makes them, and what makes the embeddings of the other role."""
         encoder, similarity = self._encoder, self._similarity
-        taken = f"the first {self._dims} dimensions of the embedding as x; " if self._dims else ""
-        added = {"query": ", then a 0", "document": ", then √(M² − the square of its length), M the greatest length"}
-        added = added if self._one_length else dict.fromkeys(added, "")
+        metric = "inner product, higher is better"
+        first_dims = f"the first {self._dims} dimensions of the embedding as x; " if self._dims else ""
+        endings = {"query": "", "document": ""}
+        if self._one_length:
+            metric += "; cosine and L2 rank alike"
+            endings["query"] = ", then a 0"
+            endings["document"] = ", then √(M² − the square of its length), M the greatest length"
         return {
             "role": self._role,
-            "metric": "inner product, higher is better" + ("; cosine and L2 rank alike" if self._one_length else ""),
+            "metric": metric,
             "similarity": {"spec": similarity.spec, "learned": similarity.statistics()},
-            "transform": {role: f"{taken}{similarity.prepare_in_words(role)}{added[role]}" for role in ROLES},
+            "transform": {role: f"{first_dims}{similarity.prepare_in_words(role)}{endings[role]}" for role in ROLES},
             "one_length": self._one_length,
             "encoder": {
                 "spec": encoder.spec,
                 "fingerprint": encoder.fingerprint() if self._role == "query" else encoder.document_fingerprint(),
                 "dimension": encoder.dimension,
-                "dims": self._dims or encoder.dimension,
+                "dims": self._embeddings.dims,
                 "precision": encoder.computes_in(self._precision),
                 "device": encoder.device.type,
                 "prompts": encoder.prompts,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from retrokit.core.settings import FILE, FOLDER, PRECISION, PRECISIONS, SHOW_INPUTS, Settings, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
 from retrokit.data.dtypes import DTYPES
 
 
@@ -13,17 +13,8 @@ class SearchSettings(Settings):
     """Which documents are searched by what, and for what. ``k`` is the number of documents of a query."""
 
     first = (
-        "corpus",
-        "index_folder",
-        "queries",
-        "query",
-        "k",
-        "sim",
-        "index",
-        "quantize",
-        "interactive",
-        "output",
-        "form",
+        *("corpus", "index_folder", "queries", "query", "k", "sim", "index", "quantize"),
+        *("interactive", "output", "format"),
     )
 
     searcher: str | None = setting(
@@ -43,16 +34,14 @@ class SearchSettings(Settings):
     query: Sequence[str] = setting((), "A query. Repeatable.")
     k: int = setting(10, "Documents of a query.", flags=("-k",), minimum=1)
     sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.", names="similarities")
-    dims: int | None = setting(None, "Use the first N dimensions of the encoder.", minimum=1)
-    index: str | None = setting(
-        None, "Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64; default: exact search.", extra="faiss"
-    )
+    dims: int | None = common("dims")
+    index: str | None = common("index")
     quantize: str | None = setting(
         None, "Storage dtype: float16, int8, binary, binary+rescore; default: float32, or the folder's."
     )
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
-    device: str | None = setting(None)
+    precision: str = common("precision")
+    show_inputs: int = common("show_inputs")
+    device: str | None = common("device")
 
     def options(self) -> dict[str, Any]:
         """Those of :func:`retrokit.ranking.retrieval.create`."""
@@ -73,27 +62,27 @@ class ExportSettings(Settings):
     source: str = setting(
         help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",), names="data"
     )
-    output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    output: str = common("output", writes=FOLDER)
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.", names="similarities")
     role: str = setting("document", "What the texts are.", choices=ROLES)
-    dims: int | None = setting(None, "Use the first N dimensions of the encoder.")
+    dims: int | None = common("dims")
     dtype: str = setting("float32", "Storage dtype; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
     one_length: bool = setting(
-        False, "Add a dimension that gives documents one norm, for vector databases with only cosine or L2."
+        False,
+        "Add a dimension that gives documents one norm, for vector databases with only cosine or L2.",
+        excludes=("shard",),
     )
     shard: str | None = setting(None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one.")
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
-    device: str | None = setting(None)
-    overwrite: bool = setting(False, "Replace the export, or the shard, in the output folder.")
+    precision: str = common("precision")
+    show_inputs: int = common("show_inputs")
+    device: str | None = common("device")
+    overwrite: bool = common("overwrite", help="Replace the export, or the shard, in the output folder.")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.one_length and self.dtype != "float32":
             yield f"`one_length=` is for float32, and `dtype=` is {self.dtype}"
-        if self.one_length and self.shard is not None:
-            yield f"`one_length=` is that of all documents: give no `shard=` ({self.shard})"
 
 
 KEEP = ("all", "accepted", "rejected")
@@ -109,15 +98,10 @@ class CalibrationSettings(Settings):
     pairs: str = setting(
         help="Held-out pairs: of augment near-misses; text, near_miss, positive; or labels.", argument=True, reads=FILE
     )
-    false_accept_rate: float = setting(0.05, "False-accept rate to allow, above 0 and below 1.", above=0)
+    false_accept_rate: float = setting(0.05, "False-accept rate to allow, above 0 and below 1.", above=0, below=1)
     _: KW_ONLY
-    precision: str = setting("fp32", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if self.false_accept_rate >= 1:
-            yield f"`false_accept_rate=` {self.false_accept_rate} must be below 1"
+    precision: str = common("precision", default="fp32")
+    device: str | None = common("device")
 
 
 @dataclass(frozen=True)
@@ -127,8 +111,8 @@ class ShrinkSettings(Settings):
     folder: str = setting(
         help="Folder of rerank train --end-to-end.", argument=True, metavar="RUN", names="runs", reads=FOLDER
     )
-    output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
-    rank: int = setting(32, "Rank of the matrices with the changes of a weight.", above=0)
+    output: str = common("output", writes=FOLDER)
+    rank: int = setting(32, "Rank of the matrices with the changes of a weight.")
     encoder: str | None = setting(
         None, "Encoder to start from, of the same shape. Default: that of the training.", names="encoders"
     )
@@ -140,9 +124,9 @@ class VerifySettings(Settings):
 
     folder: str = setting(help=_JUDGE, argument=True, metavar="RUN", names="runs")
     pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True, reads=FILE)
-    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
+    output: str = common("output", default="-", help="JSON lines to write; - is standard output.", writes=FILE)
     threshold: float | None = setting(None, "Lowest accepted score. Default: the calibrated one.")
     keep: str = setting("all", "Lines to write.", choices=KEEP)
     _: KW_ONLY
-    precision: str = setting("fp32", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
+    precision: str = common("precision", default="fp32")
+    device: str | None = common("device")

@@ -53,22 +53,19 @@ def _packages() -> Iterator[Finding]:
         yield Finding("package retrokit", "another program with this command's name", True, advice)
     versions: dict[str, str] = {}
     missing: dict[str, None] = {}
-    for requirement in map(Requirement, requires(DISTRIBUTION) or []):
-        extra = re.search(r'extra == "([^"]+)"', str(requirement.marker))
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra[1] if extra else ""}):
-            continue
-        name, needed = requirement.name, str(requirement.specifier)
+    for requirement, extra in _requirements():
         try:
-            installed = version(name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
-            installed = "not installed"
-        if installed == "not installed" and extra is not None:
-            missing[extra[1]] = None
-        elif installed == "not installed" or not requirement.specifier.contains(installed, prereleases=True):
-            advice = f"python -m pip install '{name}{needed}'"
-            yield Finding(name, f"{installed}; needed: {needed or 'any version'}", True, advice)
+            if extra:
+                missing[extra] = None
+            else:
+                yield _wrong_version(requirement, "not installed")
+            continue
+        if requirement.specifier.contains(installed, prereleases=True):
+            versions[requirement.name] = installed
         else:
-            versions[name] = installed
+            yield _wrong_version(requirement, installed)
     yield Finding("packages", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
     if missing:
         yield Finding("missing extras", ", ".join(missing), advice=f"those that you need: {installation('EXTRA')}")
@@ -78,6 +75,21 @@ def _plugins(registries: Iterable[Registry]) -> Iterator[Finding]:
     for registry in registries:
         for problem in registry.broken():
             yield Finding("plugin", problem, True, "reinstall or remove the package that declares it")
+
+
+def _requirements() -> Iterator[tuple[Requirement, str]]:
+    """What is required here, and the extra that requires it, or an empty text."""
+    for requirement in map(Requirement, requires(DISTRIBUTION) or []):
+        match = re.search(r'extra == "([^"]+)"', str(requirement.marker))
+        extra = match[1] if match else ""
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement, extra
+
+
+def _wrong_version(requirement: Requirement, installed: str) -> Finding:
+    required = str(requirement.specifier)
+    advice = f"python -m pip install '{requirement.name}{required}'"
+    return Finding(requirement.name, f"{installed}; needed: {required or 'any version'}", True, advice)
 
 
 def _devices() -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Any
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.files import writing
 from retrokit.core.frames import to_csv
-from retrokit.core.sheet import Cell, Sheet, digits
+from retrokit.core.sheet import Cell, Sheet, digits, record_sheet
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
@@ -24,8 +24,10 @@ from retrokit.evaluation.comparison.comparison import (
 )
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
+from retrokit.evaluation.comparison.near_misses import tests_gate
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
+from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
 
 Form = Callable[[Evaluation, bool], list[Any]]
@@ -41,11 +43,23 @@ def form(name: str) -> Form:
 
 def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
     """A table per task, then one over tasks and one of the tests, where there are any; of a cross-evaluation, one per
-    task of training against evaluation similarity. Correlations come last. The tests are those in each task's main
-    metric and in that of gates, or with ``every_test`` in all metrics that are shown."""
+    task of training against evaluation similarity. Near-misses that test a gate have tables of their own. Correlations
+    and the cost of reranking come last. The tests are those in each task's main metric and in that of gates, or with
+    ``every_test`` in all metrics that are shown."""
     correlated = [_correlations_sheet(evaluation.correlations)] if evaluation.correlations else []
     if evaluation.is_cross:
         return [*map(_cross_sheet, cross_of(evaluation)), *correlated]
+    sheets = table_sheets(evaluation, every_test)
+    sheets += near_miss_sheets(evaluation.near_misses)
+    costs = [result for result in evaluation.results if "cost" in result.configuration]
+    return [*sheets, *gate_sheets(evaluation), *correlated, *([cost_sheet(costs)] if costs else [])]
+
+
+def table_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
+    """The tables of :func:`evaluation_sheets` on all tasks but gates."""
+    others = list(dict.fromkeys(system.task for system in evaluation.systems if not tests_gate(system)))
+    if len(others) < len(evaluation.tasks):
+        evaluation = evaluation.part(others)
     sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
@@ -55,7 +69,7 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
         sheets.append(_tests_sheet(evaluation, tested))
     sheets += map(_explanation_sheet, evaluation.explanations)
     sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
-    return [*sheets, *gate_sheets(evaluation), *correlated]
+    return sheets
 
 
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
@@ -86,18 +100,18 @@ FORMATS: dict[str, Form] = {
 def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
     first, *others = systems = evaluation.systems_on(task)
     metrics = [name for name in evaluation.shown[task] if any(name in system.metrics for system in systems)]
-    tests = {(test.result, test.metric): test for test in evaluation.comparisons if test.task == task}
+    tests = {metric: evaluation.tests_on(task, metric) for metric in metrics}
     rows: list[list[str | Cell]] = [[first.encoder, first.similarity, *(value_of(first, name) for name in metrics)]]
     for other in others:
-        cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
+        cells = [_compared(other, first, metric, tests[metric].get(other.name)) for metric in metrics]
         rows.append([other.encoder, other.similarity, *cells])
-    methods = {test.method for test in tests.values() if test.metric in metrics}
+    methods = {test.method for by_system in tests.values() for test in by_system.values()}
     notes = _task_notes(systems, metrics, sorted(methods, reverse=True))
     return Sheet(task, ["system", "similarity", *metrics], 2, rows, "; ".join(filter(None, notes)))
 
 
 def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
-    """How large the task is, how its systems were compared, and what each of them needs to be said."""
+    """How large the task is, how its systems were compared, and remarks on single systems."""
     yield _sizes(systems[0])
     if len(systems) > 1:
         yield _how_compared(methods)
@@ -114,23 +128,20 @@ def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequ
 
 def value_of(system: System, metric: str, absent: str = "–") -> str:
     """The metric of a system, and its SD over seeds."""
-    deviation = system.deviation(metric)
     value = digits(system.metrics.get(metric), absent=absent)
-    return value if value == absent or deviation is None else f"{value} ± {deviation:.4f}"
+    if value == absent:
+        return value
+    deviation = system.deviation(metric)
+    return value if deviation is None else f"{value} ± {deviation:.4f}"
 
 
 def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:
     value = value_of(system, metric)
     if comparison is not None:
-        return value, difference_of(comparison), f"p={comparison.corrected_p:.2g}"
+        return value, comparison.starred, f"p={comparison.corrected_p:.2g}"
     if comparable(first, system, metric):
         return value, f"{system.metrics[metric] - first.metrics[metric]:+.4f} "
     return (value,)
-
-
-def difference_of(comparison: Comparison) -> str:
-    """The difference, with a star where it is significant."""
-    return f"{comparison.test.difference:+.4f}{'*' if comparison.significant else ' '}"
 
 
 _SIZES = ("queries", "documents", "near_misses", "pairs", "texts", "test_texts", "train_texts", "labels")
@@ -217,7 +228,7 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     rows = []
     for entry in evaluation.over_tasks:
         system, c = by_name[entry.system], entry.comparison
-        tested = (difference_of(c), f"p={c.corrected_p:.2g}") if c is not None else ()
+        tested = (c.starred, f"p={c.corrected_p:.2g}") if c is not None else ()
         cell = (f"{entry.mean:.4f} ± {entry.deviation:.4f}", *tested)
         rows.append([system.encoder, system.similarity, entry.metric, str(len(entry.tasks)), cell])
     caption = f"mean ± SD over tasks, which are the items of the test (MAG, Q.1); {_how_compared([T_TEST])}"
@@ -234,13 +245,6 @@ def _tests_on_tasks(evaluation: Evaluation, every_test: bool) -> list[Comparison
 
 
 def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
-    rows = []
-    for c in tested:
-        interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-        randomised = digits(c.randomisation_p, ".2g")
-        numbers = [difference_of(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
-        rows.append([c.task, c.result, c.metric, c.method, *numbers])
-    columns = ["task", "system", "metric", "test", "difference", "95% interval", "p", "randomisation p", "Holm p"]
     families = {c.metric: sum(other.metric == c.metric for other in evaluation.comparisons) for c in tested}
     corrected = ", ".join(f"{count} in {metric}" for metric, count in families.items())
     caption = (
@@ -248,7 +252,8 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
         f"at most {EXACT_UP_TO} items differ, else {DRAWS:,} draws (seed 0); Holm: the larger p, corrected over all "
         f"comparisons in the metric ({corrected}), means over tasks separately; * where it is below {SIGNIFICANCE}"
     )
-    return Sheet("tests", columns, 4, rows, caption)
+    order = ("task", "result", "metric", "method", "test", "randomisation_p", "corrected_p")
+    return record_sheet("tests", tested, caption, order)
 
 
 def _explanation_sheet(explanation: Explanation) -> Sheet:
@@ -274,21 +279,12 @@ def _short(text: str) -> str:
 
 
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
-    rows = []
-    for change in changes:
-        test = ["–", "–", "–", "–"]
-        if (c := change.comparison) is not None:
-            interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-            test = [difference_of(c), interval, f"{c.corrected_p:.2g}", digits(change.visible)]
-        values = [digits(change.before), digits(change.after)]
-        rows.append([change.task, change.system, change.baseline, change.metric, *values, *test])
-    names = ["task", "system", "baseline", "metric"]
-    columns = [*names, "before", "after", "difference", "95% interval", "Holm p", "visible"]
     caption = (
         "difference from the stored baseline; visible: the smallest drop that as many items show with 80% power; "
         f"* where the p, corrected over the lines of a metric, is below {SIGNIFICANCE}"
     )
-    return Sheet("since the baseline", columns, 4, rows, caption)
+    order = ("task", "system", "baseline", "metric", "before", "after", "comparison")
+    return record_sheet("since the baseline", changes, caption, order)
 
 
 def _cross_sheet(cross: Cross) -> Sheet:
@@ -320,9 +316,8 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
 
 def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     """A table with a line for each gate."""
-    rows = [[gate.task, gate.system, gate.metric, gate.asked, gate.verdict, digits(gate.value)] for gate in gates]
-    columns = ["task", "system", "metric", "required", "verdict", "value"]
-    return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
+    summary = ", ".join(f"{count} {word}" for word, count in verdicts(gates).items())
+    return record_sheet("gates", gates, summary, ("task", "system", "metric", "asked", "verdict", "value"))
 
 
 def write_summary(gates: Sequence[Gate], sheets: Sequence[Sheet], path: str) -> None:

@@ -21,7 +21,9 @@ from retrokit.core.figures import (
     ROWS,
     SKY,
     WIDTH,
+    Curve,
     color_of,
+    curves_figure,
     fitting,
     legend_above,
     line_of,
@@ -29,18 +31,19 @@ from retrokit.core.figures import (
     plt,
     save,
     shown,
+    step_marker,
     steps_axis,
     told_in_cells,
     widen,
     wrapped,
 )
-from retrokit.core.frames import write_csv
+from retrokit.core.frames import flat, write_csv
 from retrokit.core.sheet import digits
 from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
+from retrokit.evaluation.comparison.near_misses import ALL, tests_gate
 from retrokit.evaluation.comparison.systems import System
-from retrokit.evaluation.two_stage import ALL, Reranking
-from retrokit.metrics.significance import Draws, PairedTest, draw
+from retrokit.metrics.significance import Draws, draw
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
 
@@ -77,15 +80,6 @@ def interval_of(system: System, metric: str) -> Interval | None:
         values = np.array(list(per_item.values()))
         drawn = draw(lambda rows: float(values[rows].mean()), len(values))
     return drawn.interval if drawn is not None else None
-
-
-def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, PairedTest]:
-    """How each system but the first differs from the first one in the metric, by its name."""
-    return {
-        comparison.result: comparison.test
-        for comparison in evaluation.comparisons
-        if (comparison.task, comparison.metric) == (task, metric)
-    }
 
 
 def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
@@ -132,11 +126,14 @@ def _intervals(evaluation: Evaluation, systems: Sequence[System], metric: str) -
     first, *others = systems
     if not others:
         return [interval_of(first, metric)]
-    value, tests = first.metrics[metric], tests_of(evaluation, first.task, metric)
+    value, tests = first.metrics[metric], evaluation.tests_on(first.task, metric)
     intervals: list[Interval | None] = [None]
     for system in others:
-        test = tests.get(system.name)
-        intervals.append(None if test is None else (value + test.low, value + test.high))
+        comparison = tests.get(system.name)
+        if comparison is None:
+            intervals.append(None)
+        else:
+            intervals.append((value + comparison.test.low, value + comparison.test.high))
     return intervals
 
 
@@ -183,13 +180,13 @@ def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:
 LABEL = 26  # letters of a name on one line
 
 
-def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
+def reranking_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
     written = []
     for name, rows, draw_task in (
-        ("reranking", _ranking_rows(reranking), _rankings),
-        ("near-misses", reranking.near_miss_rows(), _near_misses),
+        ("reranking", _ranking_rows(evaluation), _rankings),
+        ("near-misses", evaluation.near_misses, _near_misses),
     ):
         if not rows:
             continue
@@ -203,15 +200,19 @@ def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
 DIFFERENCE = ("difference", "difference_low", "difference_high")
 
 
-def _ranking_rows(reranking: Reranking) -> list[dict[str, Any]]:
+def _ranking_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     """A row per task, system and shown metric, with the 95% bootstrap interval over queries, and with the difference
     from the first stage and its paired 95% interval."""
     rows = []
-    for system in reranking.rankings.systems if reranking.rankings is not None else []:
-        for metric in reranking.whole.shown[system.task]:
+    for system in evaluation.systems:
+        if tests_gate(system):
+            continue
+        for metric in evaluation.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
-            test = tests_of(reranking.whole, system.task, metric).get(system.name)
-            differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
+            differences: tuple[float | None, ...] = (None, None, None)
+            comparison = evaluation.tests_on(system.task, metric).get(system.name)
+            if comparison is not None:
+                differences = (comparison.test.difference, comparison.test.low, comparison.test.high)
             rows.append(
                 {
                     "task": system.task,
@@ -263,28 +264,25 @@ def _rerankers(axes: Axes, first: str, baseline: Mapping[str, Any], rows: Sequen
     axes.set_axisbelow(True)
 
 
+SCORES = ("near_miss", "roc_auc", "roc_auc_low", "roc_auc_high")
+
+
 def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list[Path]:
     """COMP, Figure 3: mean scores of near-misses by family, and below their areas under the ROC curve."""
     scorers = list(dict.fromkeys((row["scorer"], row["similarity"]) for row in rows))
     scorers = fitting(scorers, len(COLORS), "scorers", name)
-    counts = {row["family"]: row["near_misses"] for row in rows}
-    largest = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
-    chosen = fitting(largest, PANELS, "families", name)
-    families = [family for family in counts if family in chosen]
+    families = _largest_families(rows, name)
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 6.2), layout="constrained", sharex=True)
     width = 0.8 / len(scorers)
-    for index, scorer in enumerate(scorers):
-        by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
-        own_rows = [by_family[family] for family in families]
+    for index, (scorer, similarity) in enumerate(scorers):
+        by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == (scorer, similarity)}
         positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
-        color = color_of(index)
-        label = wrapped(scorer[0] if scorer[1] == "own" else " ".join(scorer), 2 * LABEL)
-        upper.bar(positions, [row["near_miss"] for row in own_rows], width, color=color, label=label)
-        areas, lows, highs = (
-            np.array([row[key] for row in own_rows]) for key in ("roc_auc", "roc_auc_low", "roc_auc_high")
-        )
+        label = wrapped(scorer if similarity == "own" else f"{scorer} {similarity}", 2 * LABEL)
+        values = np.array([[by_family[family][score] for score in SCORES] for family in families])
+        scores, areas, lows, highs = values.T
+        upper.bar(positions, scores, width, color=color_of(index), label=label)
         errors = np.maximum(0.0, [areas - lows, highs - areas])
-        lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color)
+        lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color_of(index))
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
     lower.set_xticks(range(len(families)), [shown(family, 20) for family in families], fontsize=8)
     lower.tick_params(axis="x", labelrotation=30 if len(families) > 5 else 0)
@@ -298,6 +296,14 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     return save(figure, folder, name)
 
 
+def _largest_families(rows: list[dict[str, Any]], name: str) -> list[str]:
+    """The families that fit into a picture, in their order."""
+    counts = {row["family"]: row["near_misses"] for row in rows}
+    by_size = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
+    chosen = fitting(by_size, PANELS, "families", name)
+    return [family for family in counts if family in chosen]
+
+
 Points = list[tuple[int, float]]
 Series = dict[str, Points]
 
@@ -308,56 +314,27 @@ def training_plots(folder: str | Path) -> list[Path]:
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)
-    losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
+    series = series_of(rows)
+    losses, window = full_windows(series.get("loss", []))
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
-    evaluations, norms = _nested(rows, "evaluation", ""), _nested(rows, "norms", "_norm_mean")
-    trained = {"loss": losses} if losses else {}
-    held_out = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
+    if losses:
+        label += f"\n{loss_change(tenths(rows))}"
+    lower, evaluations, norms = {}, {}, {}
+    for name, points in within(series, "evaluation.").items():
+        (lower if lower_is_better(name) else evaluations)[name] = points
+    for name, points in within(series, "norms.").items():
+        if name.endswith("_norm_mean"):
+            norms[name] = points
     pictures = {
-        "loss": (trained | held_out, f"{label}\n{loss_change(tenths(rows))}" if losses else label),
+        "loss": ({"loss": losses, **lower} if losses else lower, label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: the norm counts in full, 1: not at all)"),
+        "gamma": (gammas_of(series), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
         if series:
             written += _draw(series, label, target, name)
-    return written
-
-
-def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, list[tuple[str, Points]]]:
-    """The loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: by what is
-    measured, the name and the points of each run that has it."""
-    curves: dict[str, list[tuple[str, Points]]] = {}
-    for name, rows in runs:
-        losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
-        gammas = _series(rows, ("gamma_query", "gamma_document"))
-        for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
-            if points:
-                curves.setdefault(quantity.replace("_", " "), []).append((name, points))
-    return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
-
-
-def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
-    """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
-    colour. Returns the files written."""
-    written = []
-    every = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
-    names = fitting(list(every), CURVES, "runs", "curves")
-    for number, (quantity, drawn) in enumerate(curves.items(), start=1):
-        figure, (axes,) = panels(1, 3.4)
-        labels = {name: wrapped(name) for name in names}
-        for name, points in drawn:
-            if name in names:
-                place = names.index(name)
-                look: dict[str, Any] = {"color": color_of(place)}
-                look |= {"linestyle": line_of(place), "label": labels.pop(name, None)}
-                axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else None, **look)
-        axes.set_ylabel(shown(quantity))
-        steps_axis(axes)
-        legend_above(figure, axes, columns=2)
-        written += save(figure, folder, f"{number:02}-curves")
     return written
 
 
@@ -387,17 +364,23 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in windows], full
 
 
-def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
-    series = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
-    return {key: points for key, points in series.items() if points}
+def series_of(rows: Sequence[Mapping[str, Any]]) -> Series:
+    """The points of every value of the lines of ``metrics.jsonl``, by its name, those within a record with a dot."""
+    series: Series = {}
+    for row in rows:
+        for name, value in flat(row).items():
+            series.setdefault(name, []).append((row["step"], value))
+    return series
 
 
-def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
-    names = [name for row in rows for name in row.get(key, {}) if name.endswith(ending)]
-    return {
-        name: [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]
-        for name in dict.fromkeys(names)
-    }
+def within(series: Series, prefix: str) -> Series:
+    """The points of the names with a prefix, by the rest of the name."""
+    return {name.removeprefix(prefix): points for name, points in series.items() if name.startswith(prefix)}
+
+
+def gammas_of(series: Series) -> Series:
+    """The points of both learned exponents."""
+    return {name: series[name] for name in ("gamma_query", "gamma_document") if name in series}
 
 
 def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, str]]:
@@ -412,16 +395,13 @@ def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, s
 
 
 def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
-    figure, (axes,) = panels(1, 4)
-    for i, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
-        steps, values = zip(*series[curve], strict=True)
-        style = line_of(i)
-        marker = "." if len(steps) < 60 else None
-        axes.plot(steps, values, style, color=color_of(i), marker=marker, label=shown(curve))
-    axes.set_ylabel(label)
+    curves = []
+    for index, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
+        in_legend = shown(curve) if len(series) > 1 else None
+        points = series[curve]
+        curves.append(Curve(in_legend, points, color_of(index), line_of(index), step_marker(points)))
+    figure, axes = curves_figure(curves, "", label)
     if name == "gamma":
         widen(axes, LEAST_GAMMA_RANGE)
     steps_axis(axes)
-    if len(series) > 1:
-        legend_above(figure, axes)
     return save(figure, folder, name)

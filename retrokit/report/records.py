@@ -63,17 +63,10 @@ registry = RecordRegistry(
     [
         RecordEntry(
             "evaluation",
-            "What eval measured.",
+            "What eval or rerank measured.",
             "retrokit.evaluation.comparison.comparison:Evaluation",
             sheets="retrokit.report.evaluation:evaluation_sheets",
             sentence="retrokit.report.words:conclusion",
-        ),
-        RecordEntry(
-            "reranking",
-            "What rerank measured.",
-            "retrokit.evaluation.two_stage:Reranking",
-            sheets="retrokit.report.reranking:reranking_sheets",
-            sentence="retrokit.report.words:conclusion_of_reranking",
         ),
         RecordEntry(
             "build-sure",

@@ -1,33 +1,11 @@
-"""What ``retrokit rerank`` measured: tables, JSON and CSV of both stages, of near-misses, and of what it cost."""
+"""Tables of near-misses, and of what rerankers cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrokit.core.sheet import Sheet, digits
-from retrokit.data.jsonl import to_json
+from retrokit.evaluation.comparison.near_misses import FALSE_ACCEPTS
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS
-from retrokit.evaluation.two_stage import Reranking
-from retrokit.report.evaluation import evaluation_csv, evaluation_sheets, form, gate_sheets
-from retrokit.report.sheets import SHEETS
-
-
-def reranking_parts(reranking: Reranking, format: str, with_queries: bool = False) -> list[Any]:
-    """What to print, part by part, in one of the formats of ``retrokit eval``. Raises :class:`UsageError` for an
-    unknown format."""
-    form(format)  # raises for an unknown one
-    if format == "json":
-        return [to_json(reranking.to_json(with_queries), kind="reranking")]
-    if format == "csv":
-        return [evaluation_csv(reranking.whole)]
-    return [SHEETS[format](sheet) for sheet in reranking_sheets(reranking)]
-
-
-def reranking_sheets(reranking: Reranking) -> list[Sheet]:
-    """The comparison on rankings, a table of near-misses a task, and what each reranker cost."""
-    sheets = [] if reranking.rankings is None else evaluation_sheets(reranking.rankings)
-    sheets += near_miss_sheets(reranking.near_miss_rows())
-    return [*sheets, *gate_sheets(reranking.whole), cost_sheet(reranking.whole.results)]
 
 
 def near_miss_sheets(near_misses: Sequence[Mapping[str, Any]]) -> list[Sheet]:
@@ -39,7 +17,9 @@ def _near_miss_sheet(near_misses: Sequence[Mapping[str, Any]], task: str) -> She
     rows = []
     for row in near_misses:
         if row["task"] == task:
-            area = f"{row['roc_auc']:.3f} [{row['roc_auc_low']:.3f}, {row['roc_auc_high']:.3f}]"
+            area = digits(row["roc_auc"], ".3f")
+            if row["roc_auc_low"] is not None:
+                area += f" [{row['roc_auc_low']:.3f}, {row['roc_auc_high']:.3f}]"
             words = [row["scorer"], row["similarity"], row["family"]]
             numbers = [f"{row['near_misses']:,}", f"{row['near_miss']:.3f}", digits(row["positive"], ".3f"), area]
             rows.append([*words, *numbers, f"{row[FALSE_ACCEPTS]:.1%}"])

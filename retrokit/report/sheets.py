@@ -12,7 +12,7 @@ from rich.styled import Styled
 from rich.table import Table
 
 from retrokit.core.notices import harmless
-from retrokit.core.sheet import Cell, Sheet
+from retrokit.core.sheet import Cell, Sheet, digits
 
 SHOWN = 100  # characters of a text
 FOLDED = 12  # characters that a column of words keeps where it is folded
@@ -45,28 +45,22 @@ class TerminalTable:
 
 
 def _table(sheet: Sheet, width: int) -> Table:
-    heads = [harmless(column, lines=True) for column in sheet.columns]
+    headings = [harmless(column, lines=True) for column in sheet.columns]
     rows = [[harmless("\n".join(cell), lines=True) for cell in row] for row in sheet.rows]
-    room = width - 3 * len(heads) - 1  # a border and two spaces a column
-    wanted, needed = [], []
-    for place, head in enumerate(heads):
-        widest = _widest(line for row in rows if row for line in row[place].split("\n"))
-        wanted.append(max(widest, cell_len(head)))
-        needed.append(max(_widest(head.split()), widest if sheet.is_number(place) else min(widest, FOLDED)))
-    if sum(needed) > room and len(heads) > 2:
-        turned: list[Sequence[str]] = []
-        for row in filter(None, rows):
-            turned += [
-                (head, " ".join(map(str.strip, cell.split("\n")))) for head, cell in zip(heads, row, strict=True)
-            ]
-            turned.append(())
-        return _table(Sheet(None, ["", ""], 2, turned), width)
+    room = width - 3 * len(headings) - 1  # a border and two spaces a column
+    wanted, needed = _widths(sheet, headings, rows)
     if sum(needed) > room:
+        if len(headings) > 2:
+            return _table(_turned(headings, rows), width)
         needed = [min(width, max(1, room // len(needed))) for width in needed]
-    table = Table(show_header=any(heads))
-    for place, (head, width) in enumerate(zip(heads, _spread(wanted, needed, room), strict=True)):
-        justify: Any = "right" if sheet.is_number(place) else "left"
-        table.add_column(head, justify=justify, width=width, no_wrap=False, overflow="fold")
+    return _filled(sheet, headings, rows, _spread(wanted, needed, room))
+
+
+def _filled(sheet: Sheet, headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+    table = Table(show_header=any(headings))
+    for column, (heading, width) in enumerate(zip(headings, widths, strict=True)):
+        justify: Any = "right" if sheet.is_number(column) else "left"
+        table.add_column(heading, justify=justify, width=width, no_wrap=False, overflow="fold")
     for row in rows:
         if row:
             table.add_row(*row)
@@ -75,18 +69,36 @@ def _table(sheet: Sheet, width: int) -> Table:
     return table
 
 
-def _widest(texts: Iterable[str]) -> int:
-    return max(map(cell_len, texts), default=0)
+def _widths(sheet: Sheet, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:
+    """The width that each column would have, and the width below which a number or a heading's word would break."""
+    wanted, needed = [], []
+    for column, heading in enumerate(headings):
+        lines = [line for row in rows if row for line in row[column].split("\n")]
+        widest = max(map(cell_len, lines), default=0)
+        longest_word = max(map(cell_len, heading.split()), default=0)
+        wanted.append(max(widest, cell_len(heading)))
+        needed.append(max(longest_word, widest if sheet.is_number(column) else min(widest, FOLDED)))
+    return wanted, needed
+
+
+def _turned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Sheet:
+    """The table with a line for each cell, and a rule after each row."""
+    lines: list[Sequence[str]] = []
+    for row in filter(None, rows):
+        for heading, cell in zip(headings, row, strict=True):
+            lines.append((heading, " ".join(line.strip() for line in cell.split("\n"))))
+        lines.append(())
+    return Sheet(None, ["", ""], 2, lines)
 
 
 def _spread(wanted: Sequence[int], needed: Sequence[int], room: int) -> list[int]:
     """Widths from what is needed up to what is wanted, the columns that want least first."""
-    widths, left = list(needed), room - sum(needed)
-    by_want = sorted(range(len(widths)), key=lambda position: wanted[position] - needed[position])
-    for done, position in enumerate(by_want):
-        more = max(0, min(wanted[position] - needed[position], left // (len(widths) - done)))
-        widths[position] += more
-        left -= more
+    widths, spare = list(needed), room - sum(needed)
+    by_want = sorted(range(len(widths)), key=lambda column: wanted[column] - needed[column])
+    for done, column in enumerate(by_want):
+        more = max(0, min(wanted[column] - needed[column], spare // (len(widths) - done)))
+        widths[column] += more
+        spare -= more
     return widths
 
 
@@ -96,7 +108,7 @@ def to_markdown(sheet: Sheet) -> str:
     def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
-    marks = ["---:" if sheet.is_number(place) else "---" for place in range(len(sheet.columns))]
+    marks = ["---:" if sheet.is_number(column) else "---" for column in range(len(sheet.columns))]
     rows = [line(_side_by_side(cell, in_markdown) for cell in row) for row in sheet.rows if row]
     head = [line(map(in_markdown, sheet.columns)), line(marks)]
     return "\n".join([f"**{in_markdown(sheet.title or '')}**", "", *head, *rows, "", in_markdown(sheet.caption), ""])
@@ -108,13 +120,14 @@ def to_latex(sheet: Sheet) -> str:
     def line(cells: Iterable[str]) -> str:
         return " & ".join(cells) + r" \\"
 
+    alignments = "".join("r" if sheet.is_number(column) else "l" for column in range(len(sheet.columns)))
     return "\n".join(
         [
             r"% needs \usepackage{booktabs}",
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{_in_latex(sheet.title or '')}: {_in_latex(sheet.caption)}.}}",
-            rf"\begin{{tabular}}{{{''.join('lr'[sheet.is_number(place)] for place in range(len(sheet.columns)))}}}",
+            rf"\begin{{tabular}}{{{alignments}}}",
             r"\toprule",
             line(map(_in_latex, sheet.columns)),
             r"\midrule",
@@ -146,8 +159,8 @@ def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
     counts, examples = [], []
     for overlap in overlaps:
         for what in ("queries", "pairs", "documents"):
-            numbers = (overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
-            counts.append([overlap["test"], what, *("" if count is None else f"{count:,}" for count in numbers)])
+            numbers = [overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near")]
+            counts.append([overlap["test"], what, *(digits(count, ",", absent="") for count in numbers)])
         for example in overlap["examples"]:
             texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
             examples.append([overlap["test"], example["what"], *texts])

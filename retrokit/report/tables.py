@@ -45,11 +45,11 @@ def steps_of(steps: Mapping[str, float]) -> str:
 def preflight_sheets(preflight: Preflight, kind: type[TrainingConfig]) -> list[Sheet]:
     """What a run with options of that ``kind`` will do."""
     parameters, scale = preflight.parameters, preflight.scale
-    own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
+    learned = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
     rows = {
         "steps": steps_of(preflight.steps),
-        "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
+        "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{learned}",
         "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
     }
     if preflight.memory is not None:
@@ -76,8 +76,8 @@ def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
         for source in preflight.sources
     ]
     lengths = [
-        [role, *map(str, of["percentiles"].values()), str(of["limit"] or "none"), f"{of['share_cut']:.1%}"]
-        for role, of in preflight.lengths.items()
+        [role, *map(str, tokens["percentiles"].values()), str(tokens["limit"] or "none"), f"{tokens['share_cut']:.1%}"]
+        for role, tokens in preflight.lengths.items()
     ]
     columns = ["role", "50%", "90%", "99%", "longest", "limit", "cut"]
     sheets = [Sheet("training data", ["source", *counts, "weight"], 1, sources)]
@@ -174,7 +174,7 @@ def export_sheet(export: Export) -> Sheet:
 def hits_sheets(hits: Hits) -> list[Sheet]:
     """The hits of a search, a table a query."""
     sheets = []
-    for query, ranking in zip(hits.queries, hits.found, strict=True):
+    for query, ranking in zip(hits.queries, hits.hits, strict=True):
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
         rows = []
         for rank, hit in enumerate(ranking, start=1):
@@ -281,10 +281,11 @@ def _cohen_notes(agreement: Agreement) -> list[str]:
     if len(agreement.judged) <= ALL_GROUPS_UP_TO:
         pairs = agreement.cohen.items()
         return [f"Cohen's kappa of {annotator} and {other}: {_kappa(value)}" for (annotator, other), value in pairs]
-    if not (known := [value for value in agreement.cohen.values() if value is not None]):
+    defined = [value for value in agreement.cohen.values() if value is not None]
+    if not defined:
         return []
-    shares = f"{min(known):.3f}, median {median(known):.3f}, highest {max(known):.3f}"
-    return [f"Cohen's kappa of {len(known):,} pairs: lowest {shares}; each: --json"]
+    shares = f"{min(defined):.3f}, median {median(defined):.3f}, highest {max(defined):.3f}"
+    return [f"Cohen's kappa of {len(defined):,} pairs: lowest {shares}; each: --json"]
 
 
 def _kappa(value: float | None) -> str:
@@ -315,10 +316,11 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
 
     held = cache.held()
     rows = []
-    for of in held:
-        numbers = [f"{of.dimension:,}", f"{of.rows:,}", decimal(of.size)]
-        used = f"{datetime.fromtimestamp(of.last_used):%Y-%m-%d %H:%M}"
-        rows.append([of.spec, of.kind, of.precision, of.device, *numbers, used, of.fingerprint[:8]])
+    for encoder in held:
+        numbers = [f"{encoder.dimension:,}", f"{encoder.rows:,}", decimal(encoder.size)]
+        used = f"{datetime.fromtimestamp(encoder.last_used):%Y-%m-%d %H:%M}"
+        names = [encoder.spec, encoder.kind, encoder.precision, encoder.device]
+        rows.append([*names, *numbers, used, encoder.fingerprint[:8]])
     columns = ["encoder", "kind", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"]
     return [
         *([Sheet(None, columns, 4, rows, last_words=2)] if rows else []),

@@ -61,8 +61,8 @@ class TerminalListener:
         self._open += 1
         label, unit = harmless(label), harmless(unit)
         try:
-            shown = self._bar(label, total, unit) if self.console.is_terminal else self._lines(label, total, unit)
-            with shown as advance:
+            draw = self._bar if self.console.is_terminal else self._lines
+            with draw(label, total, unit) as advance:
                 yield advance
         finally:
             self._open -= 1
@@ -103,9 +103,9 @@ class TerminalListener:
                 return
             spoken = now
             rate = (done - before) / (now - began)
-            left = f", {(total - done) / rate:,.0f} s left" if total and rate else ""
+            rest = f", {(total - done) / rate:,.0f} s left" if total and rate else ""
             pace = _pace(done - before, now - began)
-            self.notice(f"{label}: {done:,}{f' of {total:,}' if total else ''} {unit}, {pace}{last}{left}")
+            self.notice(f"{label}: {done:,}{f' of {total:,}' if total else ''} {unit}, {pace}{last}{rest}")
 
         yield advance
 

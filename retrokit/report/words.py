@@ -4,16 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from retrokit.core.sheet import grouped
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 from retrokit.report.evaluation import value_of
-
-if TYPE_CHECKING:
-    from retrokit.evaluation.two_stage import Reranking
 
 MOST_TASKS = 4
 """Tasks that have a sentence each; of more, the sentences are about all of them."""
@@ -46,17 +42,25 @@ class Standing:
 def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
     """Who leads on ``task``; ``None`` where no system has a value there, or their scores have no common scale."""
     (first, *_), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-    there = [system for system in evaluation.systems_on(task) if known(system.metrics.get(metric)) is not None]
-    if not there or any(metric in result.own_scale for system in there for result in system.results):
+    measured = [system for system in evaluation.systems_on(task) if known(system.metrics.get(metric)) is not None]
+    results = [result for system in measured for result in system.results]
+    if not measured or any(metric in result.own_scale for result in results):
         return None
-    best, *others = ranked = sorted(there, key=lambda system: -system.metrics[metric])
-    tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+    best, *others = ranked = sorted(measured, key=lambda system: -system.metrics[metric])
+    tests = evaluation.tests_on(task, metric)
     if best is not first:
         return Standing(task, metric, first, ranked, first, tests.get(best.name))
-    if (over := tests.get(others[0].name) if others else None) is not None:  # the other way round
-        of = over.test
-        over = replace(over, test=replace(of, difference=-of.difference, low=-of.high, high=-of.low))
-    return Standing(task, metric, first, ranked, others[0] if others else None, over)
+    if not others:
+        return Standing(task, metric, first, ranked, None, None)
+    return Standing(task, metric, first, ranked, others[0], _reversed(tests.get(others[0].name)))
+
+
+def _reversed(comparison: Comparison | None) -> Comparison | None:
+    """How the first row differs from the other."""
+    if comparison is None:
+        return None
+    test = comparison.test
+    return replace(comparison, test=replace(test, difference=-test.difference, low=-test.high, high=-test.low))
 
 
 def sentences(evaluation: Evaluation) -> Iterator[str]:
@@ -76,18 +80,15 @@ def conclusion(evaluation: Evaluation) -> str:
     return " ".join(sentences(evaluation))
 
 
-def conclusion_of_reranking(reranking: "Reranking") -> str:
-    """A reranking in sentences."""
-    return conclusion(reranking.whole)
-
-
 def _on_one(standing: Standing) -> str:
     best, metric, rival = standing.best, standing.metric, standing.rival
+    value = value_of(best, metric)
     if rival is None:
-        return f"On {standing.task}, {best.name} reaches {metric} {_value(best, metric)}; nothing is compared with it."
+        return f"On {standing.task}, {best.name} reaches {metric} {value}; nothing is compared with it."
     which = "the first row" if rival is standing.first else "the next"
-    text = f"On {standing.task}, {best.name} is best in {metric} ({_value(best, metric)}): above {which}, "
-    return f"{text}{rival.name} ({_value(rival, metric)}), {difference_in_words(standing.over_rival)}."
+    text = f"On {standing.task}, {best.name} is best in {metric} ({value}): above {which}, "
+    value = value_of(rival, metric, absent="no value")
+    return f"{text}{rival.name} ({value}), {difference_in_words(standing.over_rival)}."
 
 
 def difference_in_words(comparison: Comparison | None) -> str:
@@ -100,31 +101,31 @@ def difference_in_words(comparison: Comparison | None) -> str:
     return f"by {test.difference:+.4f} ({interval}, corrected p = {comparison.corrected_p:.2g}: {verdict})"
 
 
-def _value(system: System, metric: str) -> str:
-    return value_of(system, metric, absent="no value")
-
-
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:
     for name, count in Counter(standing.best.name for standing in standings).most_common():
-        own = [standing for standing in standings if standing.best.name == name]
-        led = sum(standing.best is standing.first for standing in own)
-        ahead = [standing.over_rival for standing in own if standing.rival is standing.first]
-        sure = sum(test is not None and test.significant for test in ahead)
+        led = sum(standing.best.name == name and standing.best is standing.first for standing in standings)
+        sure = sum(standing.best.name == name and _is_surely_ahead(standing) for standing in standings)
         text = f"{name} is best on {count} of {len(standings)} tasks"
         if led < count:
             text += f", on {sure} of them above the first row by more than chance (corrected p < 0.05)"
         yield f"{text}."
 
 
+def _is_surely_ahead(standing: Standing) -> bool:
+    """Whether the best is above the first row by more than chance."""
+    test = standing.over_rival
+    return standing.rival is standing.first and test is not None and test.significant
+
+
 def _over_tasks(evaluation: Evaluation) -> Iterator[str]:
     for metric, group in groupby(evaluation.over_tasks, key=lambda entry: entry.metric):
-        own = list(group)
-        most = max(len(entry.tasks) for entry in own)
-        full = [entry for entry in own if len(entry.tasks) == most]
+        entries = list(group)
+        tasks = max(len(entry.tasks) for entry in entries)
+        full = [entry for entry in entries if len(entry.tasks) == tasks]
         if len(full) < 2:
             continue
-        best, first = max(full, key=lambda entry: entry.mean), own[0]
-        text = f"Over {most} tasks, {best.system} has the highest mean {metric} ({best.mean:.4f})"
+        best, first = max(full, key=lambda entry: entry.mean), entries[0]
+        text = f"Over {tasks} tasks, {best.system} has the highest mean {metric} ({best.mean:.4f})"
         if best is not first and best.comparison is not None:
             text += f", above {first.system} ({first.mean:.4f}) {difference_in_words(best.comparison)}"
         yield f"{text}."
@@ -132,7 +133,8 @@ def _over_tasks(evaluation: Evaluation) -> Iterator[str]:
 
 def _holes(evaluation: Evaluation) -> Iterator[str]:
     for name, group in grouped(evaluation.systems, "name").items():
-        there = {system.task for system in group}
-        if missing := [task for task in evaluation.tasks if task not in there]:
+        measured = {system.task for system in group}
+        missing = [task for task in evaluation.tasks if task not in measured]
+        if missing:
             rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             yield f"{name} has no result on {', '.join(missing[:5])}{rest}."

@@ -6,7 +6,7 @@ _HERE = "retrokit.similarities"
 
 
 def _gamma(role: str) -> Param:
-    return Param(role, float, 0.5, minimum=0.001, maximum=0.999, summary=f"γ of the {role} side at the start")
+    return Param(role, 0.5, minimum=0.001, maximum=0.999, help=f"γ of the {role} side at the start")
 
 
 registry = SpecRegistry(
@@ -28,9 +28,9 @@ registry = SpecRegistry(
             "mean similarity of fragments of equal size",
             f"{_HERE}.fragment:sfs",
             (
-                Param("size", int, required=True, minimum=1, summary="dimensions of a fragment"),
-                Param("base", str, "cosine", choices=("cosine", "dot", "l2", "l1"), summary="similarity of a fragment"),
-                Param("dims", int, minimum=1, summary="use the first dims dimensions"),
+                Param("size", int, required=True, minimum=1, help="dimensions of a fragment"),
+                Param("base", "cosine", choices=("cosine", "dot", "l2", "l1"), help="similarity of a fragment"),
+                Param("dims", int, minimum=1, help="use the first dims dimensions"),
             ),
             positional="size",
         ),

@@ -6,11 +6,13 @@ them. Counted are the variants that all annotators have judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from retrokit.core.errors import UsageError
 from retrokit.core.files import named
@@ -90,15 +92,18 @@ def read_verdicts(paths: Sequence[str | Path]) -> dict[str, dict[Variant, bool]]
         DataError: a wrong line, an annotator with two verdicts on a variant, or verdicts on different samples.
     """
     verdicts: dict[str, dict[Variant, bool]] = {}
-    samples: dict[str, str] = {}
+    first_sample: str | None = None
+    first_path: str | Path = ""
     for path in paths:
         for _, row in read_jsonl(path, "verdicts of build-sure audit or judge"):
             checked(_VERDICT, row, path, "a verdict")
-            query, kind, annotator, sample, qualified = (row[name] for name in _VERDICT)
-            first = next(iter(samples), sample)
-            if samples.setdefault(sample, named(path)) and sample != first:
-                other = f"{samples[first]} on {first!r}"
+            query, kind, sample = row["query"], row["kind"], row["sample"]
+            if first_sample is None:
+                first_sample, first_path = sample, path
+            if sample != first_sample:
+                other = f"{named(first_path)} on {first_sample!r}"
                 raise row.wrong(f"is on the sample {sample!r}, and {other}: they hold different texts")
+            annotator, qualified = row["annotator"], row["qualified"]
             if verdicts.setdefault(annotator, {}).setdefault((query, kind), qualified) != qualified:
                 raise row.wrong(f"annotator {annotator!r} has another verdict on {kind} of query {query!r} before")
     return verdicts
@@ -110,38 +115,53 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
     Raises:
         UsageError: there is no variant that all have judged.
     """
-    from sklearn.metrics import cohen_kappa_score
-
-    annotators = list(verdicts)
-    shared = [variant for variant in verdicts[annotators[0]] if all(variant in verdicts[name] for name in annotators)]
-    if not shared:
+    annotators = tuple(verdicts)
+    common = [variant for variant in verdicts[annotators[0]] if all(variant in judged for judged in verdicts.values())]
+    if not common:
         raise UsageError(f"no variant is judged by all annotators: {', '.join(annotators)}")
-
-    def joint(names: tuple[str, ...], variants: Iterable[Variant]) -> Joint:
-        agreed = [all(verdicts[name][variant] for name in names) for variant in variants]
-        return Joint(names, sum(agreed), len(agreed) - sum(agreed))
-
+    table = {name: np.array([verdicts[name][variant] for variant in common]) for name in annotators}
+    kinds = {}
+    for kind in VARIANT_FILES:
+        is_kind = np.array([variant[1] == kind for variant in common])
+        if is_kind.any():
+            kinds[kind] = _joint(annotators, table, is_kind)
+    cohen = {pair: _cohen_kappa(table[pair[0]], table[pair[1]]) for pair in combinations(annotators, 2)}
+    qualified = np.sum(list(table.values()), axis=0)  # by how many annotators
     count = len(annotators)
-    sizes = range(1, count + 1) if count <= ALL_GROUPS_UP_TO else (1, count)
-    groups = [names for size in sizes for names in combinations(annotators, size)]
-    said = {name: [verdicts[name][variant] for variant in shared] for name in annotators}
-    rows = list(zip(*said.values(), strict=True))
     return Agreement(
         judged={name: len(verdicts[name]) for name in annotators},
-        common=len(shared),
-        joint=[joint(names, shared) for names in groups],
-        kinds={
-            kind: joint(tuple(annotators), [variant for variant in shared if variant[1] == kind])
-            for kind in VARIANT_FILES
-            if any(variant[1] == kind for variant in shared)
-        },
-        cohen={
-            (a, b): float(cohen_kappa_score(said[a], said[b])) if len({*said[a], *said[b]}) > 1 else None
-            for a, b in combinations(annotators, 2)
-        },
-        fleiss=fleiss_kappa([[sum(row), count - sum(row)] for row in rows]) if count > 1 else None,
-        same=sum(len(set(row)) == 1 for row in rows) / len(rows),
+        common=len(common),
+        joint=[_joint(names, table) for names in _groups(annotators)],
+        kinds=kinds,
+        cohen=cohen,
+        fleiss=fleiss_kappa(np.column_stack([qualified, count - qualified]).tolist()) if count > 1 else None,
+        same=float(np.mean((qualified == 0) | (qualified == count))),
     )
+
+
+def _cohen_kappa(first: np.ndarray, second: np.ndarray) -> float | None:
+    """``None`` if all verdicts are the same, so that chance explains the agreement."""
+    from sklearn.metrics import cohen_kappa_score
+
+    if len({*first.tolist(), *second.tolist()}) == 1:
+        return None
+    return float(cohen_kappa_score(first, second))
+
+
+def _groups(annotators: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The groups that are counted together, the smallest first."""
+    count = len(annotators)
+    sizes = range(1, count + 1) if count <= ALL_GROUPS_UP_TO else (1, count)
+    for size in sizes:
+        yield from combinations(annotators, size)
+
+
+def _joint(names: tuple[str, ...], table: Mapping[str, np.ndarray], is_counted: np.ndarray | None = None) -> Joint:
+    """The verdicts of a group on all variants, or on those counted."""
+    qualified = np.all([table[name] for name in names], axis=0)
+    if is_counted is not None:
+        qualified = qualified[is_counted]
+    return Joint(names, int(qualified.sum()), int((~qualified).sum()))
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
@@ -155,7 +175,7 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
     (1.0, None)
     """
     raters, subjects = sum(counts[0]), len(counts)
-    observed = sum(sum(count * (count - 1) for count in row) for row in counts) / (subjects * raters * (raters - 1))
+    observed = sum(count * (count - 1) for count in chain.from_iterable(counts)) / (subjects * raters * (raters - 1))
     shares = [sum(column) / (subjects * raters) for column in zip(*counts, strict=True)]
     expected = sum(share * share for share in shares)
     return None if expected == 1 else (observed - expected) / (1 - expected)

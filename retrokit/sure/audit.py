@@ -56,10 +56,10 @@ class Sample:
     @property
     def digest(self) -> str:
         """Twelve hexadecimal digits."""
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for item in self.items:
-            whole.update(json.dumps(astuple(item)).encode())
-        return whole.hexdigest()[:12]
+            digest.update(json.dumps(astuple(item)).encode())
+        return digest.hexdigest()[:12]
 
 
 def draw_sample(folder: str | Path, count: int = 50, seed: int = 0) -> Sample:
@@ -169,14 +169,12 @@ def judge_sample(config: JudgeConfig, llm: LLM, prompts: Mapping[str, PromptTemp
 
         with responses.going_on():
             verdicts, counts = asyncio.run(work())
-    rows = [
-        {
-            **{"query": item.query_id, "kind": item.kind, "qualified": verdict},
-            **{"annotator": config.annotator or llm.identity, "sample": sample.digest},
-        }
-        for item, verdict in zip(sample.items, verdicts, strict=True)
-        if verdict is not None
-    ]
+    annotator, digest = config.annotator or llm.identity, sample.digest
+    rows = []
+    for item, verdict in zip(sample.items, verdicts, strict=True):
+        if verdict is not None:
+            row = {"query": item.query_id, "kind": item.kind, "qualified": verdict}
+            rows.append({**row, "annotator": annotator, "sample": digest})
     if not rows:
         problem = f"the model gave no verdict on any of {len(sample.items):,} variants"
         raise ServiceError(f"{problem}; see its answers in {store}")

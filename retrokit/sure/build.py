@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.frames import flat, frame
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_apart, folder_in_the_making
+from retrokit.core.registry import estimating
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import COUNT, restored
 from retrokit.data.records import PrintedRecord
@@ -84,7 +86,9 @@ def build(config: SureConfig, items: Items, llm: LLM, prompts: Mapping[str, Prom
     check = partial(check_output, output, config.overwrite, [*config.inputs, path])
     check()
     check_apart(output, [path])
-    used = [*_steps(config.chosen), *(["retry"] if config.retries else [])]
+    used = _steps(config.chosen)
+    if config.retries:
+        used.append("retry")
     described = {
         "model": llm.identity,
         "sampling": config.sampling.to_json(),
@@ -112,13 +116,15 @@ def build(config: SureConfig, items: Items, llm: LLM, prompts: Mapping[str, Prom
                             raise ServiceError(f"{what}; its answers are in {path}")
             return session.counts
 
-        with responses.going_on(*(["overwrite"] if config.overwrite else [])):
+        repeated_options = ["overwrite"] if config.overwrite else []
+        with responses.going_on(*repeated_options):
             counts = asyncio.run(work())
         return Built(output, write_folder(unfinished, rows), counts)
 
 
 def _steps(testbeds: Sequence[str]) -> list[str]:
-    return [step for testbed in testbeds for chain in STEPS[testbed] for step in chain]
+    chains = chain.from_iterable(STEPS[testbed] for testbed in testbeds)
+    return list(chain.from_iterable(chains))
 
 
 @dataclass(frozen=True)
@@ -143,10 +149,10 @@ def estimate(config: SureConfig, items: Items, prompts: Mapping[str, PromptTempl
     prompted = written = 0
     for item in items.items:
         half = item.passage[: len(item.passage) // 2 + 1]  # about as long as what is not written yet
-        given = {"query": item.query, "passage": item.passage}
+        item_texts = {"query": item.query, "passage": item.passage}
         for step in steps:
             prompt, fields = prompts[step], SHAPES[step].fields
-            filled = prompt.fill(**{name: given.get(name, half) for name in fields})
+            filled = prompt.fill(**{name: item_texts.get(name, half) for name in fields})
             prompted += estimated_tokens(prompt.system, filled)
             written += estimated_tokens(*prompt.words.values(), half if "marker" in prompt.words else None)
     calls = len(steps) * len(items.items)
@@ -154,6 +160,7 @@ def estimate(config: SureConfig, items: Items, prompts: Mapping[str, PromptTempl
 
 
 @taking(SureConfig)
+@estimating()
 def estimate_sure(config: SureConfig) -> Estimate:
     """Count the calls that a build would make and estimate its tokens. No model is called, and none need be named.
 

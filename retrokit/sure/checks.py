@@ -7,6 +7,7 @@ The bounds were set on the published FiQA and MS MARCO sets: nearly all that is 
 from collections.abc import Sequence
 from itertools import combinations
 
+from retrokit.core.errors import shortened
 from retrokit.llm.answers import Rejected, holds_run, share_within, words_of
 
 NEARLY = 0.8
@@ -55,11 +56,11 @@ def check_key_sentences(sentences: Sequence[str], passage: str) -> None:
     Raises:
         Rejected: ``not_verbatim``, ``too_long``.
     """
-    whole = words_of(passage)
+    passage_words = words_of(passage)
     for sentence in sentences:
-        if share_within(words_of(sentence), whole) < NEARLY:
+        if share_within(words_of(sentence), passage_words) < NEARLY:
             raise Rejected("not_verbatim", f"{_shown(sentence)} does not stand in the passage word for word")
-    if sum(len(words_of(sentence)) for sentence in sentences) > len(whole):
+    if sum(len(words_of(sentence)) for sentence in sentences) > len(passage_words):
         raise Rejected("too_long", "the key sentences are longer than the passage")
 
 
@@ -109,9 +110,9 @@ def check_summary(summary: str, passage: str) -> None:
     Raises:
         Rejected: ``unchanged``, ``too_long``.
     """
-    short, whole = words_of(summary), words_of(passage)
-    _check_changed(short, whole)
-    if len(short) > SUMMARY_LONGEST * len(whole) + SUMMARY_MORE:
+    short, passage_words = words_of(summary), words_of(passage)
+    _check_changed(short, passage_words)
+    if len(short) > SUMMARY_LONGEST * len(passage_words) + SUMMARY_MORE:
         raise Rejected("too_long", "the summary is longer than the passage")
 
 
@@ -121,13 +122,13 @@ def check_expansion(expansion: str, passage: str) -> None:
     Raises:
         Rejected: ``content_missing``, ``too_short``, ``too_long``.
     """
-    long, whole = words_of(expansion), words_of(passage)
-    if share_within(whole, long) < NEARLY:
+    long, passage_words = words_of(expansion), words_of(passage)
+    if share_within(passage_words, long) < NEARLY:
         raise Rejected("content_missing", "the expansion does not keep all of the passage as it is")
     # a passage may say things twice, which its expansion need not: what is new counts, not what is more
-    if (1 - share_within(long, whole)) * len(long) < EXPANSION_LEAST - 0.5:
+    if (1 - share_within(long, passage_words)) * len(long) < EXPANSION_LEAST - 0.5:
         raise Rejected("too_short", "nothing was added to the passage")
-    if len(long) > len(whole) + EXPANSION_MOST:
+    if len(long) > len(passage_words) + EXPANSION_MOST:
         raise Rejected("too_long", "more than two sentences were added to the passage")
 
 
@@ -137,15 +138,15 @@ def check_paraphrase(paraphrase: str, passage: str, keywords: Sequence[str]) -> 
     Raises:
         Rejected: ``unchanged``, ``keyword_left``, ``too_short``, ``too_long``.
     """
-    other, whole = words_of(paraphrase), words_of(passage)
-    _check_changed(other, whole)
-    left = [keyword for keyword in keywords if holds_run(other, words_of(keyword))]
-    if left:
-        named = ", ".join(_shown(keyword) for keyword in left[:5])
+    other, passage_words = words_of(paraphrase), words_of(passage)
+    _check_changed(other, passage_words)
+    repeated = [keyword for keyword in keywords if holds_run(other, words_of(keyword))]
+    if repeated:
+        named = ", ".join(_shown(keyword) for keyword in repeated[:5])
         raise Rejected("keyword_left", f"the paraphrased passage still has {named}")
-    if len(other) < PARAPHRASE_SHORTEST * len(whole):
+    if len(other) < PARAPHRASE_SHORTEST * len(passage_words):
         raise Rejected("too_short", "the paraphrased passage leaves out too much of the passage")
-    if len(other) > PARAPHRASE_LONGEST * len(whole) + 10:
+    if len(other) > PARAPHRASE_LONGEST * len(passage_words) + 10:
         raise Rejected("too_long", "the paraphrased passage is much longer than the passage")
 
 
@@ -168,5 +169,4 @@ def _check_changed(variant: Sequence[str], passage: Sequence[str]) -> None:
 
 
 def _shown(text: str) -> str:
-    text = " ".join(text.split())
-    return repr(text if len(text) <= 60 else text[:59] + "…")
+    return repr(shortened(text, 60))

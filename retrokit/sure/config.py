@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from retrokit.core.errors import UsageError
-from retrokit.core.settings import FILE, FOLDER, Settings, listed, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, common, listed, setting
 from retrokit.llm.settings import Asking
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ class SampleConfig(Settings):
 
     folder: str = setting(help="SURE folder: a built one, or the release's.", argument=True, reads=FOLDER)
     _: KW_ONLY
-    output: str = setting(help="HTML file to write.", flags=("--output", "-o"), writes=FILE)
+    output: str = common("output", help="HTML file to write.", writes=FILE)
     sample: int = setting(50, "Queries to sample, each with all its variants.", minimum=1)
-    seed: int = setting(0, "Seed of the sample, the same for all annotators.", minimum=0)
+    seed: int = common("seed", help="Seed of the sample, the same for all annotators.")
     prompts: str | None = setting(None, "Folder whose judge.toml replaces the built-in prompt.")
 
 
@@ -32,9 +32,7 @@ class JudgeConfig(Asking, SampleConfig):
 
     _: KW_ONLY
     llm: str = setting(help="Language model as annotator.", names="llms")
-    output: str = setting(
-        help="JSON lines of verdicts to write (-: standard output).", flags=("--output", "-o"), writes=FILE
-    )
+    output: str = common("output", help="JSON lines of verdicts to write (-: standard output).", writes=FILE)
     annotator: str | None = setting(None, "Annotator's name in the verdicts. Default: the model's.")
 
 
@@ -51,7 +49,7 @@ class SureConfig(Asking):
         None, "BEIR folder with judgements, or a BEIR set's name.", argument=True, metavar="DATA"
     )
     llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS.", names="llms")
-    output: str | None = setting(None, "Folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    output: str | None = common("output", default=None, help="Folder to write.", writes=FOLDER)
     split: str = setting("test", "Split whose queries are used.")
     queries: str | None = setting(None, "JSON lines of id, text, passage_id; replaces DATA.", reads=FILE)
     passages: str | None = setting(None, "JSON lines of id, text and optionally title.", reads=FILE)
@@ -61,8 +59,8 @@ class SureConfig(Asking):
     retries: int = setting(2, "Retries of a rejected variant, with the reason.", minimum=0, maximum=100)
     prompts: str | None = setting(None, "ours, paper (SURE, A), few-shot, or a folder. Default: by model.")
     language: str = setting("en", "Language of the texts: en, de, zh …")
-    seed: int = setting(0, "Seed of queries, ties and key-sentence positions.", minimum=0)
-    overwrite: bool = setting(False, "Replace an existing benchmark.")
+    seed: int = common("seed", help="Seed of queries, ties and key-sentence positions.")
+    overwrite: bool = common("overwrite", help="Replace an existing benchmark.")
 
     @property
     def chosen(self) -> tuple[str, ...]:

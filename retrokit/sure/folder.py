@@ -35,12 +35,10 @@ _FILES = (
 )
 """Patterns of what a build writes."""
 
-_KIND_OF_STEP = {
-    step: kind
-    for testbed, chains in STEPS.items()
-    for kind, chain in zip(kinds_of([testbed]), chains, strict=True)
-    for step in chain
-}
+_KIND_OF_STEP: dict[str, str] = {}
+for _testbed, _chains in STEPS.items():
+    for _kind, _chain in zip(kinds_of([_testbed]), _chains, strict=True):
+        _KIND_OF_STEP |= dict.fromkeys(_chain, _kind)
 
 
 def check_output(folder: str | Path, overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
@@ -112,12 +110,20 @@ class BenchmarkRows:
                 self._counts[testbed] += 1
         if variants.position:
             self._positions[variants.position] += 1
-        calls = Counter(_KIND_OF_STEP[call.step] for call in variants.calls)
-        lost = {kind for kind, _ in variants.dropped.values()}
-        for kind in calls:
-            rejected = [call.rejected for call in variants.calls if call.rejected and _KIND_OF_STEP[call.step] == kind]
-            self._rejections[kind].update(rejected)
-            self._tried[kind]["dropped" if kind in lost else "after_retries" if rejected else "at_once"] += 1
+        rejections: dict[str, list[str]] = {}
+        for call in variants.calls:
+            kind_rejections = rejections.setdefault(_KIND_OF_STEP[call.step], [])
+            if call.rejected:
+                kind_rejections.append(call.rejected)
+        dropped = {kind for kind, _ in variants.dropped.values()}
+        for kind, causes in rejections.items():
+            self._rejections[kind].update(causes)
+            if kind in dropped:
+                self._tried[kind]["dropped"] += 1
+            elif causes:
+                self._tried[kind]["after_retries"] += 1
+            else:
+                self._tried[kind]["at_once"] += 1
         if variants.texts:
             self._lexicons[ORIGINAL].add(variants.item.passage)
         for kind, text in variants.texts.items():
@@ -171,20 +177,24 @@ def write_folder(folder: Path, rows: BenchmarkRows) -> dict[str, Any]:
         DataError: it cannot be written.
     """
     record = rows.record
-    sizes = Counter(part for row in rows for part, _ in _lines(row))
+    sizes: Counter[str] = Counter()
+    for row in rows:
+        sizes.update(file for file, _ in _lines(row))
     with ExitStack() as stack:
-        names = {part: name.format(sizes[part]) for part, name in _PARTS.items() if sizes[part]}
-        streams = {part: stack.enter_context(writing(folder / name)) for part, name in names.items()}
+        streams = {}
+        for file, name in _FILE_NAMES.items():
+            if sizes[file]:
+                streams[file] = stack.enter_context(writing(folder / name.format(sizes[file])))
         for row in rows:
-            for part, line in _lines(row):
-                streams[part].write(line)
+            for file, line in _lines(row):
+                streams[file].write(line)
     write_json(folder / RECORD, record, indent=2, kind="build-sure")
     with writing(folder / "README.md") as stream:
         stream.write(data_card(record))
     return record
 
 
-_PARTS = {
+_FILE_NAMES = {
     **{"manifest": MANIFEST, "queries": "query-{}.tsv", "equivalence": "query-{}-semantic-equivalence.tsv"},
     **{"qrels": "qrels-{}.tsv", ORIGINAL: PASSAGES, **VARIANT_FILES},
 }
@@ -192,7 +202,7 @@ _PARTS = {
 
 
 def _lines(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The lines of one query, each with the part of the folder that it belongs to."""
+    """The lines of one query, each with its file (:data:`_FILE_NAMES`)."""
     manifest = row["manifest"]
     query, passage, stays = manifest["query"], manifest["passage"], manifest["kept"]
     yield "manifest", json_line(manifest)
@@ -220,8 +230,10 @@ def data_card(record: Mapping[str, Any]) -> str:
         **{f"left out: {SKIPPED[why]}": f"{count:,}" for why, count in record["skipped"].items() if count},
     }
     testbeds = [(testbed, f"{counts['kept']:,}") for testbed, counts in record["testbeds"].items()]
-    texts = [(kind, *(f"{values[name]:,}" for name in _STATISTICS)) for kind, values in record["statistics"].items()]
-    parts = [
+    texts = []
+    for kind, values in record["statistics"].items():
+        texts.append([kind, *[f"{values[name]:,}" for name in _STATISTICS]])
+    sections = [
         f"# SURE benchmark of {_cell(record['data'])}",
         "Queries, each with a relevant passage and variants of it, in the layout of the SURE release (Kong et al., "
         '"SURE or Not? Investigating Semantic Understanding in Dense Retrieval Models"). The variants were written by '
@@ -236,7 +248,7 @@ def data_card(record: Mapping[str, Any]) -> str:
         f"Each query's calls, answers and verdicts are in `{MANIFEST}`. `{RECORD}` has these numbers, the rejections "
         "by cause, and the wording and digest of each prompt.",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
 _STATISTICS = ("texts", "type_token_ratio", "entropy", "average_sentence", "longest_sentence")

@@ -6,7 +6,7 @@ queries can have the same one: the later takes another of its best, or is left o
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,8 +94,8 @@ def jsonl_items(
         raise UsageError("standard input cannot be both the queries and the passages")
     name = "queries" if str(queries) == "-" else Path(queries).name.removesuffix(".gz").removesuffix(".jsonl")
     texts, judged = _read_paired(queries) if qrels is None else _read_judged(qrels, queries)
-    held = _read_passages(passages, judged, queries if qrels is None else qrels)
-    return _drawn(name, texts, judged, held, limit, seed, queries)
+    passage_texts = _read_passages(passages, judged, queries if qrels is None else qrels)
+    return _drawn(name, texts, judged, passage_texts, limit, seed, queries)
 
 
 def _read_judged(path: str | Path, queries: str | Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
@@ -137,13 +137,15 @@ def _best(grades: Mapping[str, int]) -> list[str]:
 
 def _read_passages(path: str | Path, judged: Judged, where: str | Path) -> dict[str, str]:
     """The texts of the passages that may be chosen."""
-    wanted = {passage for grades in judged.values() for passage in _best(grades)}
-    held = {document.id: document.full_text for document in read_corpus(path) if document.id in wanted}
+    candidates: set[str] = set()
+    for grades in judged.values():
+        candidates.update(_best(grades))
+    texts = {document.id: document.full_text for document in read_corpus(path) if document.id in candidates}
     faults = Faults(where)
-    for missing in sorted(wanted - held.keys()):
+    for missing in sorted(candidates - texts.keys()):
         faults.add("passages", f"passage {missing!r} is not in {named(path)}")
     faults.report("passages", "{n} absent passages are left out")
-    return held
+    return texts
 
 
 def _drawn(
@@ -158,23 +160,34 @@ def _drawn(
     order = sorted(queries, key=lambda query: (bits(seed, "query", query), query)) if limit else list(queries)
     skipped = Counter(dict.fromkeys(SKIPPED, 0))
     chosen: dict[str, Item] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for query in order:
         if limit is not None and len(chosen) == limit:
             break
         best = sorted(_best(judged[query]), key=lambda passage: (bits(seed, "passage", query, passage), passage))
-        with_text = [passage for passage in best if passages.get(passage, "").strip()]
-        free = [passage for passage in with_text if passage not in taken]
-        if not free or not queries[query].strip():
-            missing = not with_text or not queries[query].strip()
-            skipped["without_relevant" if not best else "without_text" if missing else "passage_taken"] += 1
+        passage, reason = _choice(queries[query], best, passages, used)
+        if passage is None:
+            skipped[reason] += 1
             continue
-        for identifier in (query, free[0]):
+        for identifier in (query, passage):
             if not fits_a_column(identifier):
                 raise DataError(named(where), f"the id {identifier!r} cannot be written into a file of columns")
-        taken.add(free[0])
-        chosen[query] = Item(query, " ".join(queries[query].split()), free[0], passages[free[0]])
+        used.add(passage)
+        chosen[query] = Item(query, " ".join(queries[query].split()), passage, passages[passage])
     if not chosen:
-        lost = ", ".join(f"{count:,} {SKIPPED[reason]}" for reason, count in skipped.items() if count)
-        raise DataError(named(where), f"no query can be used: {lost or 'none is judged'}")
+        reasons = ", ".join(f"{count:,} {SKIPPED[reason]}" for reason, count in skipped.items() if count)
+        raise DataError(named(where), f"no query can be used: {reasons or 'none is judged'}")
     return Items(name, [chosen[query] for query in queries if query in chosen], len(queries), dict(skipped))
+
+
+def _choice(
+    query: str, best: Sequence[str], passages: Mapping[str, str], used: Collection[str]
+) -> tuple[str | None, str]:
+    """The first of the ``best`` passages with a text that no other query has; or why there is none."""
+    if not best:
+        return None, "without_relevant"
+    with_text = [passage for passage in best if passages.get(passage, "").strip()]
+    if not with_text or not query.strip():
+        return None, "without_text"
+    free = [passage for passage in with_text if passage not in used]
+    return (free[0], "") if free else (None, "passage_taken")

@@ -43,8 +43,9 @@ def read_two_sentences(answer: str, marker: str, language: str) -> list[str]:
     """
     sentences = read_sentences(answer, marker)
     if len(sentences) == 1:
-        parts = [part for part in (bare(part) for part in _INLINE_MARK.split(sentences[0])) if words_of(part)]
-        sentences = parts if len(parts) == 2 else sentences_of(sentences[0], language)
+        marked = [bare(text) for text in _INLINE_MARK.split(sentences[0])]
+        marked = [sentence for sentence in marked if words_of(sentence)]
+        sentences = marked if len(marked) == 2 else sentences_of(sentences[0], language)
     if len(sentences) != 2:
         raise Rejected("off_format", f"two sentences were asked for, here are {len(sentences)}")
     return sentences
@@ -58,16 +59,16 @@ def read_paraphrase(answer: str, keywords_marker: str, marker: str) -> tuple[lis
     """
     passage = read_text(answer, marker)
     before = after(answer[: place_of(answer, marker)[0]], keywords_marker)
-    parts = [
-        part
-        for line in before.splitlines()
-        for part in re.split(r"[,;、，；]|\s/\s|\s->\s.*|\s→\s.*", LIST_MARK.sub("", line.strip().strip("[]")))
-    ]
-    keywords = [bare(re.sub(r"\([^)]*\)\s*$", "", part.strip()).strip().rstrip(".:")) for part in parts]
-    named = [keyword for keyword in dict.fromkeys(keywords) if words_of(keyword)]
-    if not named:
+    keywords: dict[str, None] = {}
+    for line in before.splitlines():
+        entries = LIST_MARK.sub("", line.strip().strip("[]"))
+        for entry in re.split(r"[,;、，；]|\s/\s|\s->\s.*|\s→\s.*", entries):
+            keyword = bare(re.sub(r"\([^)]*\)\s*$", "", entry.strip()).strip().rstrip(".:"))
+            if words_of(keyword):
+                keywords[keyword] = None
+    if not keywords:
         raise Rejected("off_format", f"no keyword stands after {keywords_marker!r}")
-    return named, passage
+    return list(keywords), passage
 
 
 POSITIONS = ("start", "middle", "end")
@@ -159,13 +160,12 @@ class _Dialogue:
         if step in self._reasons:
             prompt = template.again(prompt, self._prompts["retry"], self._reasons[step])
         if (prompt, attempt) not in self._known:
-            whole = f"{template.system or ''}\0{prompt}".encode("utf-8", "surrogatepass")
-            digest = f"sha256:{hashlib.sha256(whole).hexdigest()}"
+            content = f"{template.system or ''}\0{prompt}".encode("utf-8", "surrogatepass")
+            digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
             self.calls.append(Call(step, attempt, digest, ""))
             try:
                 sampling = template.sampling(self._session.sampling, attempt)
-                asked = self._session.ask(prompt, system=template.system, attempt=attempt, sampling=sampling)
-                completion = await asked
+                completion = await self._session.ask(prompt, system=template.system, attempt=attempt, sampling=sampling)
             except PromptRefused as refusal:
                 raise Rejected("refused", str(refusal)) from refusal
             self.calls[-1] = Call(step, attempt, digest, completion.text)
@@ -181,15 +181,15 @@ class _Dialogue:
 
     async def make(self, kind: str, steps: Sequence[str], chain: Callable[[], Awaitable[Made]]) -> Made:
         """What ``chain`` makes, tried again from the prompt that is to blame for as long as there are retries."""
-        left = self._retries
+        retries = 0
         while True:
             try:
                 return await chain()
             except Rejected as rejected:
                 self._mark(rejected.cause)
-                if not left or rejected.cause == "refused":
+                if retries == self._retries or rejected.cause == "refused":
                     raise _Dropped(kind, rejected.cause) from rejected
-                left -= 1
+                retries += 1
                 blamed = rejected.blamed or self._step
                 self._attempts[blamed] = self._attempts.get(blamed, 0) + 1
                 self._reasons[blamed] = rejected.reason
@@ -199,8 +199,8 @@ class _Dialogue:
 
     def _mark(self, cause: str) -> None:
         """Note at the last answer that was looked at why it was rejected."""
-        place = max(place for place, call in enumerate(self.calls) if call.step == self._step)
-        self.calls[place] = replace(self.calls[place], rejected=cause)
+        index = max(index for index, call in enumerate(self.calls) if call.step == self._step)
+        self.calls[index] = replace(self.calls[index], rejected=cause)
 
 
 class VariantMaker:
@@ -234,10 +234,10 @@ class VariantMaker:
         Raises:
             ServiceError, BudgetSpent: of the session.
         """
-        parts = [Variants(item) for _ in self._testbeds]
+        by_testbed = {testbed: Variants(item) for testbed in self._testbeds}
         makers = {"precision": self._precision, "abstraction": self._abstraction, "equivalence": self._equivalence}
 
-        async def one(testbed: str, variants: Variants) -> None:
+        async def make(testbed: str, variants: Variants) -> None:
             dialogue = _Dialogue(self._session, self._prompts, self._retries)
             try:
                 await makers[testbed](dialogue, variants)
@@ -248,18 +248,18 @@ class VariantMaker:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for testbed, variants in zip(self._testbeds, parts, strict=True):
-                    group.create_task(one(testbed, variants))
+                for testbed, variants in by_testbed.items():
+                    group.create_task(make(testbed, variants))
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
-        whole = Variants(item)
-        for part in parts:
-            whole.texts |= part.texts
-            whole.dropped |= part.dropped
-            whole.calls += part.calls
-            whole.position = whole.position or part.position
-            whole.keywords = whole.keywords or part.keywords
-        return whole
+        joined = Variants(item)
+        for variants in by_testbed.values():
+            joined.texts |= variants.texts
+            joined.dropped |= variants.dropped
+            joined.calls += variants.calls
+            joined.position = joined.position or variants.position
+            joined.keywords = joined.keywords or variants.keywords
+        return joined
 
     async def _precision(self, dialogue: _Dialogue, variants: Variants) -> None:
         chain, noisy = STEPS["precision"]
@@ -267,11 +267,11 @@ class VariantMaker:
         noise = await dialogue.make(
             "key-sentences-with-noise", noisy, lambda: self._noise(dialogue, variants.item, keys)
         )
-        place = below(len(POSITIONS), self._seed, "position", variants.item.query_id)
+        rank = below(len(POSITIONS), self._seed, "position", variants.item.query_id)
         together = self._splitter.join(keys)
-        variants.position = POSITIONS[place]
+        variants.position = POSITIONS[rank]
         variants.texts["key-sentences"] = together
-        variants.texts["key-sentences-with-noise"] = self._splitter.join([*noise[:place], together, *noise[place:]])
+        variants.texts["key-sentences-with-noise"] = self._splitter.join([*noise[:rank], together, *noise[rank:]])
 
     async def _key_sentences(self, dialogue: _Dialogue, item: Item) -> list[str]:
         answer = await dialogue.ask("key-sentences", query=item.query, passage=item.passage)

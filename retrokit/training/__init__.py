@@ -5,25 +5,55 @@ Start at :mod:`retrokit.training.finetune`; :mod:`retrokit.training.config` has 
 
 from retrokit.core.registry import Entry, Param, Registry
 
-guides = Registry(
-    "guide",
-    "retrokit.guides",
+_WEIGHT = Param("weight", 1.0, above=0, help="weight in a sum")
+
+losses = Registry(
+    "loss",
+    "retrokit.losses",
     [
         Entry(
-            "guide",
-            "an encoder that masks false negatives (GISTEmbed)",
-            "retrokit.training.loss:Guide",
+            "infonce",
+            "contrasts a pair with the other documents of the batch",
+            "retrokit.training.loss:InfoNCE",
             (
-                Param("encoder", required=True, summary="its spec, with parameters in quotes"),
-                Param("margin", float, 0.0, minimum=0, maximum=1e6, summary="distance below the positive"),
+                _WEIGHT,
                 Param(
-                    "type", str, "absolute", choices=("absolute", "relative"), summary="margin as a score or as a share"
+                    "directions",
+                    "query-to-document",
+                    choices=("query-to-document", "document-to-query", "both"),
+                    help="ranks in this direction",
+                ),
+                Param("unmasked", False, help="counts an anchor's other positives as negatives (MAG, Eq. 2)"),
+                Param("guide", help="encoder that masks false negatives (GISTEmbed); with parameters in quotes"),
+                Param("margin", 0.0, minimum=0, maximum=1e6, help="distance below the positive, for guide"),
+                Param(
+                    "margin_type", "absolute", choices=("absolute", "relative"), help="margin as a score or as a share"
                 ),
             ),
-            positional="encoder",
-        )
+            "weight",
+        ),
+        Entry(
+            "kl",
+            "divergence from a teacher's scores of the texts of a row",
+            "retrokit.training.loss:Taught",
+            (_WEIGHT, Param("temperature", 1.0, above=0, help="divides the teacher's scores")),
+            "weight",
+        ),
+        Entry(
+            "margin-mse",
+            "squared error of a teacher's margins",
+            "retrokit.training.loss:Taught",
+            (_WEIGHT,),
+            "weight",
+        ),
+        Entry(
+            "mse",
+            "squared error of scored pairs, in no sum",
+            "retrokit.training.loss:ScoredMSE",
+            (Param("max_score", float, above=0, help="score that counts as 1; default: the highest"),),
+            "max_score",
+        ),
     ],
-    fallback="guide",
 )
 
 lora = Registry(
@@ -35,13 +65,15 @@ lora = Registry(
             "low-rank updates of linear layers (LoRA)",
             "retrokit.training.model:LowRank",
             (
-                Param("rank", int, required=True, minimum=1, summary="rank of an update"),
+                Param("rank", int, required=True, minimum=1, help="rank of an update"),
                 Param(
-                    "alpha", float, minimum=1e-6, maximum=1e6, summary="scales updates by alpha / rank; default: 2 rank"
+                    "alpha", float, minimum=1e-6, maximum=1e6, help="scales updates by alpha / rank; default: 2 rank"
                 ),
-                Param("dropout", float, 0.0, minimum=0, maximum=0.99, summary="dropout of the updates' input"),
-                Param("targets", str, "all-linear", summary="names of linear layers, with + between"),
-                Param("last", int, minimum=1, summary="number of last layers to update; default: all"),
+                Param("dropout", 0.0, minimum=0, maximum=0.99, help="dropout of the updates' input"),
+                Param("targets", "all-linear", help="names of linear layers, with + between"),
+                Param("last", int, minimum=1, help="number of last layers to update; default: all"),
+                Param("load", choices=("4bit", "8bit"), extra="bits", help="finetune: bits of loaded weights (QLoRA)"),
+                Param("merge", False, help="finetune: saves a whole model, the updates merged"),
             ),
             positional="rank",
         )

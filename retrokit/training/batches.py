@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -67,8 +68,8 @@ class TrainingSet(Dataset):
         if isinstance(record, Unlabelled):
             assert self.augmentation is not None
             # by its line in the file, as `retrokit augment` draws
-            place = self.sources[source].places[position]
-            record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, place))
+            line = self.sources[source].places[position]
+            record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, line))
         return Example(source, record, text_id(anchor), tuple(map(text_id, documents)), self.epoch)
 
 
@@ -98,11 +99,11 @@ class SourcePool:
         """``count`` numbers of records in random order, each as often as its source's weight asks for."""
         if len(self.sources) == 1:
             return _rounds(random, len(self.sources[0].records), count) + self.starts[0]
-        parts = [
+        orders = [
             start + _rounds(random, len(source.records), int(len(source.records) * source.weight))
             for source, start in zip(self.sources, self.starts, strict=True)
         ]
-        return random.permutation(np.concatenate(parts))[:count]
+        return random.permutation(np.concatenate(orders))[:count]
 
 
 def pools_of(data: TrainingSet, mix: bool) -> list[SourcePool]:
@@ -147,11 +148,7 @@ class Batches(Sampler[list[int]]):
         self._counts = [pool.taken // (size * world) for pool in self.pools]
         for pool, count in zip(self.pools, self._counts, strict=True):
             if count == 0:
-                joint = f"{size} × {world} processes" if world > 1 else str(size)
-                weights = [source.weight for source in pool.sources]
-                share = f" at weight {', '.join(f'{weight:g}' for weight in weights)}" if {*weights} != {1} else ""
-                small = f"a batch of {joint} is larger than its {pool.records} records{share}"
-                raise UsageError(f"{pool.name}: {small}; give a smaller `batch_size=`")
+                raise _too_large(pool, size, world)
         self._apart = [Apart(pool, size * world, seed) for pool in self.pools] if no_duplicates else []
         if no_duplicates:
             self._counts = [len(apart.first) for apart in self._apart]
@@ -178,6 +175,15 @@ class Batches(Sampler[list[int]]):
         return self._apart[pool].order(random) if self._apart else self.pools[pool].order(random, count)
 
 
+def _too_large(pool: SourcePool, size: int, world: int) -> UsageError:
+    joint = f"{size} × {world} processes" if world > 1 else str(size)
+    problem = f"a batch of {joint} is larger than its {pool.records} records"
+    weights = [source.weight for source in pool.sources]
+    if {*weights} != {1}:
+        problem += f" at weight {', '.join(f'{weight:g}' for weight in weights)}"
+    return UsageError(f"{pool.name}: {problem}; give a smaller `batch_size=`")
+
+
 def _rounds(random: np.random.Generator, records: int, count: int) -> np.ndarray:
     """``count`` numbers of ``records``: all in random order, as often as needed."""
     return np.concatenate([random.permutation(records) for _ in range(max(1, -(-count // records)))])[:count]
@@ -196,8 +202,10 @@ class Apart:
         if not len(self.first):
             few = f"its {pool.records} records fill no batch of {size} without duplicates"
             raise UsageError(f"{pool.name}: {few}; give a smaller `batch_size=`, or leave out `no_duplicates=`")
-        if (left := pool.taken - self.first.size) >= size:
-            notice(f"{pool.name}: {left} of {pool.taken} examples fit into no batch of an epoch without duplicates")
+        if (remaining := pool.taken - self.first.size) >= size:
+            notice(
+                f"{pool.name}: {remaining} of {pool.taken} examples fit into no batch of an epoch without duplicates"
+            )
 
     def order(self, random: np.random.Generator) -> np.ndarray:
         """Numbers of an epoch's records, batch after batch."""
@@ -213,18 +221,22 @@ class Apart:
         front = 0  # the first that has room
         used: dict[int, set[int]] = defaultdict(set)  # batches of a text
         lowest: dict[int, int] = defaultdict(int)  # the first of them that may take it still
+
+        def takes(index: int, texts: tuple[int, ...]) -> bool:
+            if len(batches[index]) == self.size:
+                return False
+            return not any(index in used[text] for text in texts)
+
         for record in self.pool.order(random, self.pool.taken).tolist():
             texts = self.shared.get(record, ())
-            place = max([front, *(lowest[text] for text in texts)])
-            while place < len(batches) and (
-                len(batches[place]) == self.size or any(place in used[text] for text in texts)
-            ):
-                place += 1
-            if place == len(batches):
+            index = max([front, *(lowest[text] for text in texts)])
+            while index < len(batches) and not takes(index, texts):
+                index += 1
+            if index == len(batches):
                 batches.append([])
-            batches[place].append(record)
+            batches[index].append(record)
             for text in texts:
-                used[text].add(place)
+                used[text].add(index)
                 lowest[text] = max(front, lowest[text])
                 while lowest[text] in used[text]:
                     lowest[text] += 1
@@ -242,14 +254,14 @@ def _shared_texts(pool: SourcePool) -> dict[int, tuple[int, ...]]:
         records: Sequence[Any] = source.records
         for number, record in enumerate(records, start):
             anchor, documents = texts_of_record(record)
-            own = set(map(text_id, (anchor, *documents)))
-            ids.extend(own)
-            owners.extend([number] * len(own))
-            repeated.extend([source.weight > 1] * len(own))
+            record_ids = set(map(text_id, (anchor, *documents)))
+            ids.extend(record_ids)
+            owners.extend([number] * len(record_ids))
+            repeated.extend([source.weight > 1] * len(record_ids))
     _, inverse, counts = np.unique(np.frombuffer(ids, dtype=np.int64), return_inverse=True, return_counts=True)
     shared: dict[int, tuple[int, ...]] = {}
-    for place in np.flatnonzero(np.frombuffer(repeated, dtype=bool) | (counts[inverse] > 1)).tolist():
-        shared[owners[place]] = (*shared.get(owners[place], ()), ids[place])
+    for index in np.flatnonzero(np.frombuffer(repeated, dtype=bool) | (counts[inverse] > 1)).tolist():
+        shared[owners[index]] = (*shared.get(owners[index], ()), ids[index])
     return shared
 
 
@@ -273,11 +285,9 @@ class Collator:
         source = self.sources[examples[0].source]
         records = [example.record for example in examples]
         batch: dict[str, Any] = {}
-        if isinstance(records[0], ScoredPair):
-            batch["label"] = torch.tensor([record.score for record in records if isinstance(record, ScoredPair)])
-        taught = [torch.tensor(record.scores) for record in records if isinstance(record, Pair) and record.scores]
-        if taught:
-            batch["label"] = pad_sequence(taught, batch_first=True, padding_value=torch.nan)
+        labels = _labels(records)
+        if labels is not None:
+            batch["label"] = labels
         queries, documents = zip(*map(texts_of_record, records), strict=True)
         ids = [example.anchor_id for example in examples]
         batch["query"] = self._features(list(queries), "query", source.query_prompt, ids)
@@ -298,9 +308,19 @@ class Collator:
         return {**features, **guided, "task": role, "text_ids": torch.tensor(ids, dtype=torch.int64)}
 
 
-def _positives_first(of_examples: Sequence[Sequence[_T]]) -> list[_T]:
+def _labels(records: Sequence[Pair | ScoredPair]) -> torch.Tensor | None:
+    """The scores of pairs ``[b]``, or a teacher's of each anchor's documents ``[b, 1 + most negatives]``."""
+    scores = [record.score for record in records if isinstance(record, ScoredPair)]
+    if scores:
+        return torch.tensor(scores)
+    taught = [torch.tensor(record.scores) for record in records if isinstance(record, Pair) and record.scores]
+    return pad_sequence(taught, batch_first=True, padding_value=torch.nan) if taught else None
+
+
+def _positives_first(lists: Sequence[Sequence[_T]]) -> list[_T]:
     """Each example's first document, then all others."""
-    return [documents[0] for documents in of_examples] + [other for documents in of_examples for other in documents[1:]]
+    first = [documents[0] for documents in lists]
+    return first + list(chain.from_iterable(documents[1:] for documents in lists))
 
 
 class Loader(DataLoader):

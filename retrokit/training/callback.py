@@ -76,21 +76,27 @@ class TrainingCallback(TrainerCallback):
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Set what follows this step, the same in all processes."""
         self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts steps only
-        step, last = state.global_step, state.global_step >= state.max_steps
         self.advance(1)
-        is_over = self.time_budget is not None and self._spent >= self.time_budget and not last
-        flags = torch.tensor([self.stop.is_set(), is_over], dtype=torch.int32)
-        if args.world_size > 1:  # on CPUs, so that no GPU is waited for
-            torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
-        interrupted, is_over = map(bool, flags.tolist())
-        control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or last)
-        control.should_save = (step % self.save_every == 0 and not last) or interrupted
+        step, is_last = state.global_step, state.global_step >= state.max_steps
+        is_interrupted, is_over = self._stops(args.world_size)
+        if is_over and not is_last:
+            self.stopped_because = "time budget spent"
+        if is_interrupted:
+            self.stopped_because = "interrupted"
+        ends = is_last or is_interrupted or is_over
+        control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or is_last)
+        control.should_save = (step % self.save_every == 0 and not is_last) or is_interrupted
         # A checkpoint ends a logging window, so that a resumed run logs the same windows.
-        ends = last or interrupted or is_over
         control.should_log = step % self.log_every == 0 or ends or control.should_save
-        if interrupted or is_over:
-            self.stopped_because = "interrupted" if interrupted else "time budget spent"
         control.should_training_stop = control.should_training_stop or ends
+
+    def _stops(self, processes: int) -> tuple[bool, bool]:
+        """Whether any process is interrupted, and whether the time budget of any is spent."""
+        is_over = self.time_budget is not None and self._spent >= self.time_budget
+        flags = torch.tensor([self.stop.is_set(), is_over], dtype=torch.int32)
+        if processes > 1:  # on CPUs, so that no GPU is waited for
+            torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
+        return bool(flags[0]), bool(flags[1])
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write a line for the steps since the last one."""
@@ -222,11 +228,11 @@ def numbers_of(row: Row) -> dict[str, float]:
 
     def leaves(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
         for key, item in value.items():
-            own = path if key == "evaluation" else (*path, key)
+            item_path = path if key == "evaluation" else (*path, key)
             if isinstance(item, Mapping):
-                yield from leaves(item, own)
+                yield from leaves(item, item_path)
             elif isinstance(item, (int, float)) and not isinstance(item, bool):
-                yield "/".join(own), item
+                yield "/".join(item_path), item
 
     start = "eval_" if "evaluation" in row else ""
     return {start + name: number for name, number in leaves(row, ()) if name != "step"}

@@ -57,12 +57,14 @@ tags:
 def similarity_section(similarity: Similarity, verb: str) -> str:
     """The similarity, which the model was trained or scores with (``verb``), and how it is saved."""
     learned = ", ".join(f"{key} = {value:.4f}" for key, value in similarity.statistics().items())
-    ranks = "as the trained similarity does." if similarity.library_exact else ""
+    ranks = "does **not** rank as the trained similarity does: score with retrokit."
+    if similarity.library_exact:
+        ranks = "ranks documents as the trained similarity does."
     return f"""## Similarity
 
 {verb} `{similarity.spec}`{f" ({learned})" if learned else ""}. {_SAVED_AS[similarity.export]}
 In sentence-transformers its similarity is set to `{similarity.library_name}`, which \
-{f"ranks documents {ranks}" if ranks else "does **not** rank as the trained similarity does: score with retrokit."}"""
+{ranks}"""
 
 
 def use_section(name: str, similarity: Similarity) -> str:
@@ -92,14 +94,18 @@ scores = model.similarity(model.encode_query(["a question"]), model.encode_docum
 def data_section(sources: Iterable[Mapping[str, Any]]) -> str:
     """The sources of the training data by name, with counts."""
     counts = ("records", "anchors", "documents")
-    rows = [[source["name"], *(f"{source[count]:,}" for count in counts)] for source in sources]
+    rows = []
+    for source in sources:
+        rows.append([source["name"], *[f"{source[count]:,}" for count in counts]])
     return "## Training data\n\n" + _table({"data set": "---", **dict.fromkeys(counts, "---:")}, rows)
 
 
 def options_section(options: Mapping[str, Any]) -> str:
     """The options of the training."""
-    shown = {key: value for key, value in options.items() if value not in (None, [], ()) and key not in _HIDDEN}
-    rows = [[key.replace("_", " "), value] for key, value in shown.items()]
+    rows = []
+    for key, value in options.items():
+        if value not in (None, [], ()) and key not in _HIDDEN:
+            rows.append([key.replace("_", " "), value])
     return "## Training\n\n" + _table({"option": "---", "value": "---"}, rows)
 
 
@@ -108,15 +114,15 @@ def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> 
     evaluations = [row for row in history if "evaluation" in row]
     if not evaluations:
         return "## Results\n\nNot evaluated during training."
-    parts = []
+    sections = []
     for task, spec in tasks.items():
         names = [name for name in evaluations[0]["evaluation"] if name.rpartition(":")[0] == task]
-        rows = [
-            [row["step"], *(digits(row["evaluation"].get(name), absent="") for name in names)] for row in evaluations
-        ]
-        columns = ["step", *(name.rpartition(":")[2] for name in names)]
-        parts.append(f"## Results on `{spec}`\n\n" + _table(dict.fromkeys(columns, "---:"), rows))
-    return "\n\n".join(parts)
+        columns = ["step"] + [name.rpartition(":")[2] for name in names]
+        rows = []
+        for row in evaluations:
+            rows.append([row["step"], *[digits(row["evaluation"].get(name), absent="") for name in names]])
+        sections.append(f"## Results on `{spec}`\n\n" + _table(dict.fromkeys(columns, "---:"), rows))
+    return "\n\n".join(sections)
 
 
 def _table(columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> str:

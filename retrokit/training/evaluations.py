@@ -11,16 +11,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
+from retrokit.core.registry import Spec
 from retrokit.data.beir import splits_of
-from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
 from retrokit.training.config import TrainingConfig
+
+if TYPE_CHECKING:  # a run without evaluations compares no texts
+    from retrokit.data.overlap import JudgedTexts
 
 LOSS = "loss"
 HOLDOUT = "holdout"
@@ -49,21 +52,12 @@ class Evaluations:
             UsageError: an unknown task or metric, or several tasks that measure a metric without a task.
         """
         if best_metric is None:
-            return cls(tasks, next((f"{name}:{task.main_metric}" for name, task in tasks.items()), ""))
+            main_metrics = [f"{name}:{task.main_metric}" for name, task in tasks.items()]
+            return cls(tasks, main_metrics[0] if main_metrics else "")
         name, _, metric = best_metric.rpartition(":")
         if name and name not in tasks:
             raise UsageError(f"`best_metric=` {best_metric}: expected one of the tasks {', '.join(tasks)}")
-        problems, measuring = [], []
-        for task_name, task in tasks.items():
-            if name in ("", task_name):
-                try:
-                    if (task_name, metric) != (HOLDOUT, LOSS):
-                        task.check_metrics([metric])
-                    measuring.append(f"{task_name}:{metric}")
-                except UsageError as error:
-                    problems.append(str(error))
-        if not measuring:
-            raise UsageError("\n".join(dict.fromkeys(problems)))
+        measuring = _measuring(metric, {name: tasks[name]} if name else tasks)
         if len(measuring) > 1:
             raise UsageError(f"`best_metric=` {best_metric}: several tasks measure it; give {' or '.join(measuring)}")
         return cls(tasks, measuring[0])
@@ -74,16 +68,19 @@ class Evaluations:
         decides = [metric] if task == name and (task, metric) != (HOLDOUT, LOSS) else []
         return list(dict.fromkeys([*decides, *self.tasks[name].shown_metrics]))
 
-    def overlaps(
-        self, sources: Sequence[Source], examples: int, held_out: JudgedTexts | None = None
-    ) -> list[dict[str, Any]]:
+    def overlaps(self, sources: Sequence[Source], held_out: JudgedTexts | None = None) -> list[dict[str, Any]]:
         """The overlap of tests and of held-out examples with training data; warns of each."""
         tests = {name: texts for name, task in self.tasks.items() if (texts := task.judged_texts()) is not None}
         if held_out is not None:
             tests[HOLDOUT] = held_out
-        results = overlaps(tests, sources, examples) if tests else []
-        for warning in filter(None, (result.warning() for result in results)):
-            notice(warning)
+        if not tests:
+            return []
+        from retrokit.data.overlap import overlaps
+
+        results = overlaps(tests, sources)
+        for result in results:
+            if warning := result.warning():
+                notice(warning)
         return [vars(result) for result in results]
 
     def selection(self, config: TrainingConfig, overlaps: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, Any]:
@@ -102,6 +99,21 @@ class Evaluations:
             }
         words = ["retrokit", "eval", config.encoder, str(folder), "--on", _test_of(task)]
         return {"task": task, "overlap": overlap, "test": shlex.join(words)}
+
+
+def _measuring(metric: str, tasks: Mapping[str, Task]) -> list[str]:
+    """The metric by its names in the tasks that measure it; raises :class:`UsageError` if none does."""
+    problems, measuring = dict[str, None](), []
+    for name, task in tasks.items():
+        try:
+            if (name, metric) != (HOLDOUT, LOSS):
+                task.check_metrics([metric])
+            measuring.append(f"{name}:{metric}")
+        except UsageError as error:
+            problems[str(error)] = None
+    if not measuring:
+        raise UsageError("\n".join(problems))
+    return measuring
 
 
 def _test_of(task: str) -> str:
@@ -126,13 +138,16 @@ def task_names(specs: Sequence[str]) -> list[str]:
     ['scifact,split=dev', 'scifact']
     """
     parsed = [registry.parse(spec) for spec in specs]
-    short = []
-    for spec in parsed:
-        path = str(spec.params.get(spec.positional or "", spec.name)).removesuffix("/")
-        short.append(Path(path).name.removesuffix(".gz").removesuffix(".jsonl") or spec.name)
-    full = []
-    for name, spec in zip(short, parsed, strict=True):
-        options = [f",{key}={value}" for key, value in sorted(spec.params.items()) if key != spec.positional]
-        full.append(name + "".join(options) if short.count(name) > 1 else name)
-    times = Counter([HOLDOUT, *full])
-    return [str(spec) if times[name] > 1 else name for name, spec in zip(full, parsed, strict=True)]
+    names = [_short_name(spec) for spec in parsed]
+    counts = Counter(names)
+    for index, spec in enumerate(parsed):
+        if counts[names[index]] > 1:
+            options = [f",{key}={value}" for key, value in sorted(spec.params.items()) if key != spec.positional]
+            names[index] += "".join(options)
+    counts = Counter([HOLDOUT, *names])
+    return [str(spec) if counts[name] > 1 else name for name, spec in zip(names, parsed, strict=True)]
+
+
+def _short_name(spec: Spec) -> str:
+    path = str(spec.params.get(spec.positional or "", spec.name)).removesuffix("/")
+    return Path(path).name.removesuffix(".gz").removesuffix(".jsonl") or spec.name

@@ -39,16 +39,16 @@ class FastDropout(nn.Dropout):
 
 def replace_dropout(model: nn.Module) -> None:
     """Put :class:`FastDropout` in place of a model's dropout."""
-    for part in list(model.modules()):
-        for name, child in part.named_children():
+    for module in list(model.modules()):
+        for name, child in module.named_children():
             if type(child) is nn.Dropout:
-                setattr(part, name, FastDropout(child.p).train(child.training))
+                setattr(module, name, FastDropout(child.p).train(child.training))
 
 
 @contextmanager
 def fast_attention(model: nn.Module) -> Iterator[None]:
     """Within it, the transformers in ``model`` whose attention is PyTorch's compute it here."""
-    changed = [part.config for part in model.modules() if attends_by_name(part)]
+    changed = [module.config for module in model.modules() if attends_by_name(module)]
     for config in changed:
         use_attention(config, _ATTENTION)
     try:
@@ -95,17 +95,17 @@ class _Attention(torch.autograd.Function):
             key, value = key.reshape(scaled.shape), value.reshape(scaled.shape)
             weights, output = scaled.new_empty(n * heads, tokens, tokens), torch.empty_like(scaled)
             ctx.parts, ctx.factor, masks = _parts(weights, heads), 1.0, []
-            for part in ctx.parts:
-                scores = torch.bmm(scaled[part], key[part].transpose(1, 2), out=weights[part])
+            for rows in ctx.parts:
+                scores = torch.bmm(scaled[rows], key[rows].transpose(1, 2), out=weights[rows])
                 if keep is not None:
-                    of_texts = keep[part.start // heads : part.stop // heads]
-                    scores.view(-1, heads, tokens, tokens).masked_fill_(~of_texts, torch.finfo(scores.dtype).min)
+                    text_mask = keep[rows.start // heads : rows.stop // heads]
+                    scores.view(-1, heads, tokens, tokens).masked_fill_(~text_mask, torch.finfo(scores.dtype).min)
                 dropped = torch.softmax(scores, dim=-1, out=scores)
                 if p:
                     mask, ctx.factor = dropout_mask(scores.shape, p)
                     masks.append(mask)
                     dropped = scores * mask
-                torch.bmm(dropped, value[part], out=output[part])
+                torch.bmm(dropped, value[rows], out=output[rows])
             output *= ctx.factor
         ctx.save_for_backward(scaled, key, value, weights, *masks)
         ctx.scaling, ctx.shape = scaling, query.shape
@@ -116,24 +116,26 @@ class _Attention(torch.autograd.Function):
         scaled, key, value, weights, *masks = ctx.saved_tensors
         with torch.autocast("cpu", enabled=False):
             output = torch.mul(gradients[0].transpose(1, 2), ctx.factor).reshape(scaled.shape)
-            of_query, of_key, of_value = (torch.empty_like(scaled) for _ in range(3))
-            for part, mask in zip_longest(ctx.parts, masks):
-                dropped = weights[part] if mask is None else weights[part] * mask
-                torch.bmm(dropped.transpose(1, 2), output[part], out=of_value[part])
-                of_weights = torch.bmm(output[part], value[part].transpose(1, 2))
+            query_gradient, key_gradient, value_gradient = (torch.empty_like(scaled) for _ in range(3))
+            for rows, mask in zip_longest(ctx.parts, masks):
+                dropped = weights[rows] if mask is None else weights[rows] * mask
+                torch.bmm(dropped.transpose(1, 2), output[rows], out=value_gradient[rows])
+                weight_gradient = torch.bmm(output[rows], value[rows].transpose(1, 2))
                 if mask is not None:
-                    of_weights *= mask
-                of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights[part], -1, weights.dtype)
-                torch.bmm(of_scores, key[part], out=of_query[part])
-                torch.bmm(of_scores.transpose(1, 2), scaled[part], out=of_key[part])
-            of_query *= ctx.scaling
-        return *(side.view(ctx.shape) for side in (of_query, of_key, of_value)), None, None, None
+                    weight_gradient *= mask
+                score_gradient = torch.ops.aten._softmax_backward_data(
+                    weight_gradient, weights[rows], -1, weights.dtype
+                )
+                torch.bmm(score_gradient, key[rows], out=query_gradient[rows])
+                torch.bmm(score_gradient.transpose(1, 2), scaled[rows], out=key_gradient[rows])
+            query_gradient *= ctx.scaling
+        return *(side.view(ctx.shape) for side in (query_gradient, key_gradient, value_gradient)), None, None, None
 
 
 def _parts(weights: Tensor, heads: int) -> list[slice]:
     """Rows of the weights ``[n · heads, t, t]``, whole texts, that stay in the processor's cache together."""
-    of_text = heads * weights[0].numel() * weights.element_size()
-    rows = max(1, TOGETHER // of_text) * heads
+    text_bytes = heads * weights[0].numel() * weights.element_size()
+    rows = max(1, TOGETHER // text_bytes) * heads
     return [slice(start, min(len(weights), start + rows)) for start in range(0, len(weights), rows)]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,6 @@ from retrokit.augmentation.online import Augmentation, Masking, combined, maskin
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.data.check import quick_training_line
 from retrokit.data.jsonl import strictly
 from retrokit.data.pairs import Source, hold_out, read_source
 from retrokit.data.runs import TRAINING, Run
@@ -28,7 +29,6 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
 from retrokit.probing.settings import PAIRS, UNDECIDED
 from retrokit.similarities.base import Similarity
-from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
@@ -55,7 +55,16 @@ from retrokit.training.preflight import (
     show_inputs,
     texts_of,
 )
-from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place
+from retrokit.training.processes import (
+    ends_all,
+    first_says,
+    is_first,
+    is_sharded,
+    join,
+    own_device,
+    process_count,
+    process_rank,
+)
 from retrokit.training.run import (
     Job,
     carry_out,
@@ -66,7 +75,7 @@ from retrokit.training.run import (
     provenance,
     training_precision,
 )
-from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer, TableTrainer
+from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer
 
 if TYPE_CHECKING:  # a run without held-out examples loads no task
     from retrokit.training.held_out import HeldOut
@@ -103,8 +112,14 @@ class Plan(Job):
     @property
     def loader(self) -> Loader:
         """Batches, tokenised."""
-        tokenise, prompts, limit = partial(engine.preprocess, self.model), self.encoder.prompts, self.config.max_length
-        collator = Collator(tokenise, self.data.sources, prompts, limit, self.masking, self.guide)
+        collator = Collator(
+            partial(engine.preprocess, self.model),
+            self.data.sources,
+            prompts=self.encoder.prompts,
+            max_length=self.config.max_length,
+            masking=self.masking,
+            guide=self.guide,
+        )
         return Loader(self.data, self.batches, collator)
 
     def describe(self) -> Run:
@@ -118,20 +133,24 @@ class Plan(Job):
         prefixes = list(self.model)[-1].prefixes
         embeddings = [torch.ones(1, size, device=self.model.device) for size in prefixes or []]
         widths = [self.similarity.prepare(embedding, "query").shape[-1] for embedding in embeddings] or None
-        if config.loss == "mse":
+        if "mse" in config.weights:
             return ScoredMSE(self.model, self.similarity, scale, config.mini_batch, widths)
-        held_out = [self.held_out.data.positives] if self.held_out is not None else []
-        known = torch.cat([self.data.positives, *held_out]).unique()
+        positives = self.data.positives
+        if self.held_out is not None:
+            positives = torch.cat([positives, self.held_out.data.positives]).unique()
+        if config.of_loss("unmasked"):
+            positives = positives[:0]
         options: dict[str, Any] = {
-            "positives": known[:0] if config.unmasked else known,
-            "directions": config.directions,
+            "positives": positives,
+            "directions": config.of_loss("directions"),
             "mini_batch": config.mini_batch,
             "widths": widths,
             "guide": self.guide,
         }
         if config.is_taught:
-            options |= {"weights": config.losses, "temperature": config.teacher_temperature}
-        return (Taught if config.is_taught else InfoNCE)(self.model, self.similarity, scale, **options)
+            weights, temperature = config.weights, config.of_loss("temperature")
+            return Taught(self.model, self.similarity, scale, weights=weights, temperature=temperature, **options)
+        return InfoNCE(self.model, self.similarity, scale, **options)
 
     def trainer(self, options: Options) -> RunTrainer:
         assert self.config.lr is not None  # a plan has one
@@ -139,10 +158,21 @@ class Plan(Job):
         if self.config.sim_lr is not None:
             rates[f"{len(self.model) - 1}.similarity."] = self.config.sim_lr
         by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and self.device.type == "cpu"
-        kind = TableTrainer if by_rows else FinetuneTrainer
-        of_any = self.model, options, self.loader, rates
-        on: dict[str, Any] = {"evaluations": self.evaluations, "held_out": self.held_out}
-        return kind(*of_any, loss=self.loss(), start=self.encoder, **on)
+        kind = FinetuneTrainer
+        if by_rows:
+            from retrokit.training.table_trainer import TableTrainer
+
+            kind = TableTrainer
+        return kind(
+            self.model,
+            options,
+            self.loader,
+            rates,
+            loss=self.loss(),
+            evaluations=self.evaluations,
+            held_out=self.held_out,
+            start=self.encoder,
+        )
 
     def intervals(self, steps: int) -> tuple[int | None, int]:
         config = self.config
@@ -156,9 +186,9 @@ class Plan(Job):
         check_weights(trainer.model, trainer.folder.target)
         export(trainer.model, staged)
         facts = {"steps made": outcome.steps, "best step": outcome.best_step, "converged at step": outcome.converged_at}
-        shown = {key: value for key, value in facts.items() if value is not None}
+        outcome_facts = {key: value for key, value in facts.items() if value is not None}
         similarity = list(trainer.model)[-1].similarity
-        card = model_card(trainer.folder.target.name, similarity, self.preflight, trainer.history.rows, shown)
+        card = model_card(trainer.folder.target.name, similarity, self.preflight, trainer.history.rows, outcome_facts)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -174,21 +204,10 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
     join(shares=True)
     if config.mini_batch is not None and is_sharded():
         raise UsageError("`mini_batch=` and FSDP exclude each other; give `gradient_checkpointing=`")
-    (rank, world), device = place(), own_device(config.device)
-    check_places(config, config.data)
-    with strictly(config.strict):
-        data, digests, augmentation, held_out = read_data(config)
-        batches = Batches(
-            data,
-            config.batch_size,
-            seed=config.seed,
-            no_duplicates=config.no_duplicates,
-            mix=config.mix,
-            rank=rank,
-            world=world,
-        )
-        _check_before_loading(config, data)
-        evaluations = read_evaluations(config, held_out, device)  # a task may load models
+    device = own_device(config.device)
+    inputs = _read_inputs(config, device)
+    data = inputs.batches.data
+
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     untrained = encoder.to_train().model
     _check_start(config, encoder, untrained, data)
@@ -197,46 +216,40 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         config = replace(config, lr=learning_rate(untrained))
     chosen_by: dict[str, Any] | None = None
     if config.sim == AUTO:
-        if dry_run:
-            sim = UNDECIDED
-            notice(f"`sim=` auto: training probes {PAIRS:,} pairs to choose; this plan is for {sim}")
-        else:
-            sim, chosen_by = _chosen_similarity(config, encoder, data)
-        config = replace(config, sim=sim)
+        chosen, chosen_by = _chosen_similarity(config, encoder, data, dry_run)
+        _check_learns(config.sim_lr, similarities.registry.create(chosen))
+        config = replace(config, sim=chosen)
     dtype = training_precision(config, untrained, encoder.device)
-    changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
-    model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
+    model, similarity = build(
+        encoder,
+        config.sim,
+        prefixes=config.matryoshka,
+        freeze=config.freeze,
+        lora=config.low_rank,
+        dropout=config.dropout,
+        seed=config.seed,
+        checkpointed=config.gradient_checkpointing,
+        merge_lora=config.merges,
+        dtype=dtype,
+    )
     encoder.use_with(similarity)
+    augmentation = inputs.augmentation
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
-    if config.sim == AUTO:
-        _check_learns(config.sim_lr, similarity)
     if config.scale == "auto" and (other := similarity.multiple_of):
         notice(f"{similarity.spec} is {other} divided by a number; with `scale=` auto both train the same")
     freeze_unused(model, texts_of(data, 1, config.seed))
-    guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
-    of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
-    computes_in = encoder.computes_in(config.precision)
-    identity = identity_of(config, encoder.device, computes_in, fingerprint, digests, **of_guide)
-    sample = texts_of(data, SCALE_SAMPLE, config.seed)
-    options = config.fixed_scale, config.scale == "auto", config.precision
-    if rank == 0:
-        show_inputs(encoder, data, config.show_inputs, config.max_length)
-    lengths = lengths_of(encoder, data, config.seed, config.max_length)
-    held_out_texts = None if held_out is None else held_out.judged_texts()
-    resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
-    preflight = Preflight(
-        **of_any_run(config, batches, encoder.device, lengths, **resolved),
-        parameters=describe_parameters(model),
-        scale=first_says(lambda: measure_scale(encoder, similarity, sample, *options)),  # devices may round differently
-        evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-        overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out_texts)),
-        memory=_memory(config, model, dtype, data, lengths),
-    )
+    guide: Guide | None = None
+    digests = dict(inputs.digests)
+    if config.guide is not None:
+        guide = Guide(config.guide, config.of_loss("margin"), config.of_loss("margin_type"), device)
+        digests["guide_fingerprint"] = guide.fingerprint()
+    identity = identity_of(config, encoder.device, encoder.computes_in(config.precision), fingerprint, digests)
+    preflight = _preflight(config, inputs, encoder, model, similarity, dtype)
     return Plan(
         config=config,
-        batches=batches,
-        metric=evaluations.decides,
+        batches=inputs.batches,
+        metric=inputs.evaluations.decides,
         preflight=preflight,
         identity=identity,
         encoder=encoder,
@@ -244,26 +257,103 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         similarity=similarity,
         masking=masking_of(augmentation, encoder, config.seed) if augmentation is not None else None,
         guide=guide,
-        evaluations=evaluations,
-        held_out=held_out and replace(held_out, size=batches.size * world),
+        evaluations=inputs.evaluations,
+        held_out=inputs.held_out,
         chosen_by=chosen_by,
     )
 
 
-def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
-    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder, and as
-    :func:`~retrokit.encoders.loading.check_is_there` for the model of a guide."""
-    if config.guide is not None:
-        from retrokit.encoders.loading import check_is_there
+@dataclass(frozen=True)
+class Inputs:
+    """What a run reads before its encoder is loaded; ``digests`` are of the sources before any example was held out."""
 
-        guide = encoders.registry.parse(str(guides.parse(config.guide).params["encoder"]))
-        if guide.name == encoders.registry.fallback:
-            check_is_there(str(guide.params["path"]))
-    if config.mini_batch is not None:
-        batch, most = config.batch_size, config.mini_batch
-        if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):
+    batches: Batches
+    augmentation: Augmentation | None
+    held_out: HeldOut | None
+    evaluations: Evaluations
+    digests: dict[str, list[str] | str]
+
+
+def _read_inputs(config: FinetuneConfig, device: str | None) -> Inputs:
+    """Read the data and the tasks, and check all that files can tell; a task opens encoders on ``device``.
+
+    Raises:
+        UsageError, DataError: wrong options or files.
+    """
+    rank, world = process_rank(), process_count()
+    check_places(config, config.data)
+    with strictly(config.strict):
+        augmentation = combined(config.augment) if config.augment else None
+        sources = _read_sources(config, augmentation)
+        _warn_of_contradictions(sources)
+        digests: dict[str, list[str] | str] = {"data_digests": [source.digest for source in sources]}
+        held_out = None
+        if config.holdout is not None:
+            from retrokit.training.held_out import HeldOut
+
+            sources, examples = hold_out(sources, config.holdout, config.seed)
+            held_out = HeldOut(TrainingSet(examples, augmentation, config.seed), config.batch_size * world, config.seed)
+        batches = Batches(
+            TrainingSet(sources, augmentation, config.seed),
+            config.batch_size,
+            seed=config.seed,
+            no_duplicates=config.no_duplicates,
+            mix=config.mix,
+            rank=rank,
+            world=world,
+        )
+        _check_before_loading(config, batches.data)
+        evaluations = _read_evaluations(config, held_out, device)
+    return Inputs(batches, augmentation, held_out, evaluations, digests)
+
+
+def _preflight(
+    config: FinetuneConfig,
+    inputs: Inputs,
+    encoder: Encoder,
+    model: SentenceTransformer,
+    similarity: Similarity,
+    dtype: torch.dtype,
+) -> Preflight:
+    """What the run will do, measured on samples of its data."""
+    data, evaluations, held_out = inputs.batches.data, inputs.evaluations, inputs.held_out
+    if is_first():
+        show_inputs(encoder, data, config.show_inputs, config.max_length)
+    lengths = lengths_of(encoder, data, config.seed, config.max_length)
+    held_out_texts = None if held_out is None else held_out.judged_texts()
+
+    def scale() -> dict[str, float]:
+        sample = texts_of(data, SCALE_SAMPLE, config.seed)
+        is_auto = config.scale == "auto"
+        return measure_scale(encoder, similarity, sample, config.fixed_scale, is_auto, config.precision)
+
+    return Preflight(
+        **of_any_run(
+            config,
+            inputs.batches,
+            encoder.device,
+            lengths,
+            precision=name_of(dtype),
+            best_metric=evaluations.decides or None,
+        ),
+        parameters=describe_parameters(model),
+        scale=first_says(scale),  # devices may round differently
+        evaluated={name: task.spec for name, task in evaluations.tasks.items()},
+        overlaps=first_says(lambda: evaluations.overlaps(data.sources, held_out_texts)),
+        memory=_memory(config, model, dtype, data, lengths),
+    )
+
+
+def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
+    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
+    if config.guide is not None:
+        encoders.registry.check_is_there(config.guide)
+    batch, mini_batch = config.batch_size, config.mini_batch
+    if mini_batch is not None and mini_batch > batch:
+        most_documents = batch * max(len(data[index].document_ids) for index in range(len(data)))
+        if mini_batch > most_documents:
             problem = f"is more than the queries or the documents of a batch of {batch}"
-            raise UsageError(f"`mini_batch=` {most} {problem}; give fewer, or leave it out")
+            raise UsageError(f"`mini_batch=` {mini_batch} {problem}; give fewer, or leave it out")
     if config.sim != AUTO:
         _check_learns(config.sim_lr, similarities.registry.create(config.sim))
 
@@ -282,16 +372,19 @@ def _check_start(config: FinetuneConfig, encoder: Encoder, model: SentenceTransf
         raise UsageError(f"{spec}: FSDP does not share quantised weights; start with torchrun")
     if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
         raise UsageError(f"`mini_batch=`: {spec} has no activations worth caching; leave it out")
-    shown = [source.spec for source in data.sources if source.counts.get("images")]
-    if shown and not model.supports("image"):
-        raise UsageError(f"{spec} takes no images; {', '.join(shown)} contains images")
+    with_images = [source.spec for source in data.sources if source.counts.get("images")]
+    if with_images and not model.supports("image"):
+        raise UsageError(f"{spec} takes no images; {', '.join(with_images)} contains images")
     check_weights(model, spec)
 
 
 def _chosen_similarity(
-    config: FinetuneConfig, encoder: Encoder, data: TrainingSet
+    config: FinetuneConfig, encoder: Encoder, data: TrainingSet, dry_run: bool
 ) -> tuple[str, dict[str, Any] | None]:
     """The similarity of ``sim=auto``, and how it was chosen; a resumed run keeps its own."""
+    if dry_run:
+        notice(f"`sim=` auto: training probes {PAIRS:,} pairs to choose; this plan is for {UNDECIDED}")
+        return UNDECIDED, None
     folder = folder_of(config) if config.output is not None else None
     if folder is not None and folder.resumes:
         begun = folder.read()
@@ -309,7 +402,7 @@ def _memory(
     texts = config.batch_size * (1 + len(data[0].document_ids))
     if config.mini_batch is not None:
         texts = min(texts, config.mini_batch)
-    tokens = max(min(of_role["percentiles"]["100"], of_role["limit"] or math.inf) for of_role in lengths.values())
+    tokens = max(min(role["percentiles"]["100"], role["limit"] or math.inf) for role in lengths.values())
     sizes = step_memory(transformer, dtype, texts, tokens, config.gradient_checkpointing)
     return {**sizes, "texts": texts, "tokens": tokens}
 
@@ -321,43 +414,27 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
 
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
-    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
-    return probe.prediction.choice, {"kappa": probe.method, **vars(probe.prediction)}
+    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.kappa}")
+    return probe.prediction.choice, {"kappa": probe.kappa, **vars(probe.prediction)}
 
 
-def read_data(
-    config: FinetuneConfig,
-) -> tuple[TrainingSet, dict[str, list[str]], Augmentation | None, HeldOut | None]:
-    """The training data, digests of the sources before any was held out, the augmentation, and what is held out.
-
-    Raises:
-        UsageError, DataError: wrong options or files.
-    """
-    augmentation = combined(config.augment) if config.augment else None
-    sources = _read_sources(config, augmentation)
-    if (faults := quick_training_line(sources)) is not None:
-        notice(faults)
-    digests = {"data_digests": [source.digest for source in sources]}
-    held_out = None
-    if config.holdout is not None:
-        from retrokit.training.held_out import HeldOut
-
-        sources, out = hold_out(sources, config.holdout, config.seed)
-        held_out = HeldOut(TrainingSet(out, augmentation, config.seed), 1, config.seed)
-    return TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out
-
-
-def read_evaluations(config: FinetuneConfig, held_out: HeldOut | None, device: str | None) -> Evaluations:
-    """The evaluations; a task opens encoders on ``device``. Raises as :func:`read_data`."""
+def _read_evaluations(config: FinetuneConfig, held_out: HeldOut | None, device: str | None) -> Evaluations:
     held_out_task = None if held_out is None else held_out.task()  # checked before a task loads models
     tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
-    named = dict(zip(task_names(config.eval), tasks, strict=True))
+    by_name = dict(zip(task_names(config.eval), tasks, strict=True))
     if held_out_task is not None:
-        named[HOLDOUT] = held_out_task
-    evaluations = Evaluations.of(named, config.best_metric)
-    if len(named) > 1 and config.best_metric is None:
+        by_name[HOLDOUT] = held_out_task
+    evaluations = Evaluations.of(by_name, config.best_metric)
+    if len(by_name) > 1 and config.best_metric is None:
         notice(f"{evaluations.decides} selects the weights; `best_metric=` names another metric")
     return evaluations
+
+
+def _warn_of_contradictions(sources: Sequence[Source]) -> None:
+    counts = {source.spec: source.counts.get("contradictions", 0) for source in sources}
+    problems = [f"{spec}: {count:,} negatives are positives of their anchor" for spec, count in counts.items() if count]
+    if problems:
+        notice(f"{'; '.join(problems)} (see retrokit check)")
 
 
 def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:
@@ -366,19 +443,26 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
     sources = [read_source(spec, config.kind, images=config.kind != "scored") for spec in config.data]
     if config.is_taught:
         check_taught(sources)
-    if config.kind != "scored":
-        return sources
-    scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
-    highest = config.max_score or max(scores)
+    return _from_0_to_1(sources, config) if config.kind == "scored" else sources
+
+
+def _from_0_to_1(sources: list[Source], config: FinetuneConfig) -> list[Source]:
+    """Sources of scored pairs, their scores divided by the highest."""
+    scores = [pair.score for pair in chain.from_iterable(map(_scored_pairs, sources))]
+    highest = config.of_loss("max_score") or max(scores)
     if min(scores) < 0 or max(scores) > highest or highest <= 0:
         problem = f"scores run from {min(scores):g} to {max(scores):g}"
         raise DataError(", ".join(config.data), f"{problem}; expected 0 to {highest:g}")
     notice(f"scores are divided by {highest:g}, to run from 0 to 1")
-    divided = (
-        [replace(record, score=record.score / highest) for record in source.records if isinstance(record, ScoredPair)]
-        for source in sources
-    )
-    return [replace(source, records=records) for source, records in zip(sources, divided, strict=True)]
+    divided = []
+    for source in sources:
+        records = [replace(pair, score=pair.score / highest) for pair in _scored_pairs(source)]
+        divided.append(replace(source, records=records))
+    return divided
+
+
+def _scored_pairs(source: Source) -> Iterator[ScoredPair]:
+    return (record for record in source.records if isinstance(record, ScoredPair))
 
 
 @taking(FinetuneConfig)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -32,14 +32,14 @@ class HeldOut:
         random = np.random.default_rng(self.seed)
         for source, (start, end) in zip(self.data.sources, pairwise(self.data.starts.tolist()), strict=True):
             order = start + random.permutation(end - start)
-            for part in np.array_split(order, math.ceil((end - start) / self.size)):
-                yield [self.data[place] for place in part.tolist()], len(part) * source.weight
+            for indices in np.array_split(order, math.ceil((end - start) / self.size)):
+                yield [self.data[index] for index in indices.tolist()], len(indices) * source.weight
 
     def judged_texts(self) -> JudgedTexts:
         """The anchors with their documents, to compare with the training data."""
-        examples = [texts_of_record(self.data[place].record) for place in range(len(self.data))]
+        examples = [texts_of_record(self.data[index].record) for index in range(len(self.data))]
         pairs = ((anchor, documents[0]) for anchor, documents in examples)
-        return JudgedTexts.of(pairs, (text for _, documents in examples for text in documents))
+        return JudgedTexts.of(pairs, chain.from_iterable(documents for _, documents in examples))
 
     def task(self) -> Task:
         """Retrieval of the anchors' positives among all documents, negatives too; of scored pairs, the correlation.
@@ -47,7 +47,7 @@ class HeldOut:
         Raises:
             UsageError: every anchor is its own positive, or every score is the same.
         """
-        records = [self.data[place].record for place in range(len(self.data))]
+        records = [self.data[index].record for index in range(len(self.data))]
         scored = [record for record in records if isinstance(record, ScoredPair)]
         task = _correlation(scored) if scored else _retrieval([pair for pair in records if isinstance(pair, Pair)])
         task.spec = HOLDOUT
@@ -64,11 +64,14 @@ def _correlation(pairs: Sequence[ScoredPair]) -> Task:
 def _retrieval(pairs: Sequence[Pair]) -> Task:
     if all(pair.anchor == pair.positive for pair in pairs):
         raise UsageError("`holdout=`: every held-out anchor is its own positive; give `eval=`")
-    queries = {anchor: f"q{number}" for number, anchor in enumerate(dict.fromkeys(pair.anchor for pair in pairs))}
-    distinct = dict.fromkeys(text for pair in pairs for text in (pair.positive, *pair.negatives))
-    documents = {text: f"d{number}" for number, text in enumerate(distinct)}
+    query_ids: dict[str, str] = {}
+    document_ids: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for pair in pairs:
-        qrels.setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
-    document_texts, query_texts = ({id: text for text, id in ids.items()} for ids in (documents, queries))
+        query = query_ids.setdefault(pair.anchor, f"q{len(query_ids)}")
+        for text in (pair.positive, *pair.negatives):
+            document_ids.setdefault(text, f"d{len(document_ids)}")
+        qrels.setdefault(query, {})[document_ids[pair.positive]] = 1
+    document_texts = {id: text for text, id in document_ids.items()}
+    query_texts = {id: text for text, id in query_ids.items()}
     return Retrieval(retrieval_data(HOLDOUT, "held out", document_texts, query_texts, qrels))

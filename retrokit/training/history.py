@@ -66,39 +66,36 @@ class History:
 def tenths(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
     """The mean training loss over the first and over the last tenth of the steps, given the lines of ``metrics.jsonl``.
 
-    Each part has as many whole lines as a tenth needs, weighted by their examples (``epoch``; without it, by their
-    steps). ``from_step`` and ``step`` are its first and last step. One part, of all steps, if the two would overlap.
+    Each tenth has as many whole lines as it needs, weighted by their examples (``epoch``; without it, by their steps).
+    ``from_step`` and ``step`` are its first and last step. One mean, of all steps, if the two tenths would overlap.
 
     >>> tenths([{"step": 10, "loss": 4.0}, {"step": 20, "loss": 2.0}, {"step": 21, "loss": 13.0}])
     [{'from_step': 1, 'step': 10, 'loss': 4.0}, {'from_step': 11, 'step': 21, 'loss': 3.0}]
     """
     logged = [row for row in rows if "loss" in row]
-    steps = [0, *(row["step"] for row in logged)]
-    done = [0.0, *(row.get("epoch", row["step"]) for row in logged)]
+    steps = np.array([0] + [row["step"] for row in logged])
     tenth = -(-steps[-1] // 10)
-    end = next(place for place, step in enumerate(steps) if step >= tenth)
-    start = next(place for place in reversed(range(len(steps))) if steps[-1] - steps[place] >= tenth)
-    parts = [(0, end), (start, len(logged))] if end <= start else [(0, len(logged))]
-    return [
-        {
-            "from_step": steps[first] + 1,
-            "step": steps[last],
-            "loss": sum(logged[i]["loss"] * (done[i + 1] - done[i]) for i in range(first, last))
-            / (done[last] - done[first]),
-        }
-        for first, last in parts
-        if done[first] < done[last]
-    ]
+    end = int(np.flatnonzero(steps >= tenth)[0])
+    start = int(np.flatnonzero(steps[-1] - steps >= tenth)[-1])
+    ranges = [(0, end), (start, len(logged))] if end <= start else [(0, len(logged))]
+    seen = [0.0] + [row.get("epoch", row["step"]) for row in logged]  # examples up to each step
+    means = []
+    for first, last in ranges:
+        if seen[first] < seen[last]:
+            total = sum(logged[i]["loss"] * (seen[i + 1] - seen[i]) for i in range(first, last))
+            mean = total / (seen[last] - seen[first])
+            means.append({"from_step": int(steps[first]) + 1, "step": int(steps[last]), "loss": mean})
+    return means
 
 
 def loss_change(losses: Sequence[Mapping[str, float]]) -> str:
-    """The parts of :func:`tenths` in words.
+    """A result of :func:`tenths` in words.
 
     >>> loss_change([{"from_step": 1, "step": 10, "loss": 4.0}, {"from_step": 91, "step": 100, "loss": 2.0}])
     '4 → 2 (mean of steps 1–10 → 91–100)'
     """
-    means = " → ".join(f"{part['loss']:.4g}" for part in losses)
-    steps = " → ".join(f"{part['from_step']}–{part['step']}" for part in losses)
+    means = " → ".join(f"{tenth['loss']:.4g}" for tenth in losses)
+    steps = " → ".join(f"{tenth['from_step']}–{tenth['step']}" for tenth in losses)
     return f"{means} (mean of steps {steps})"
 
 
@@ -163,8 +160,14 @@ class Outcome(PrintedRecord):
         baseline = next((row["baseline"] for row in rows if "baseline" in row), None)
         gain = None
         if best is not None and rows[0]["step"] == 0:
-            start = {**rows[0]["evaluation"], **(baseline["evaluation"] if baseline else {})}[history.metric]
-            gain = history.worth(best[1]) - history.worth(start)
+            start_metrics = dict(rows[0]["evaluation"])
+            if baseline is not None:
+                start_metrics |= baseline["evaluation"]
+            gain = history.worth(best[1]) - history.worth(start_metrics[history.metric])
+        if gain is None or selection is None:
+            selection = None
+        else:
+            selection = {"steps": len(rows) - 1, **selection}
         return cls(
             folder=str(folder),
             steps=steps,
@@ -176,5 +179,5 @@ class Outcome(PrintedRecord):
             baseline=baseline,
             gain=gain,
             metric=history.metric,
-            selection={"steps": len(rows) - 1, **selection} if gain is not None and selection is not None else None,
+            selection=selection,
         )

@@ -54,14 +54,14 @@ class Guide(nn.Module):
         return self.similarity.prepare(torch.from_numpy(self._encoder.embed(items, role)), role)
 
     @torch.no_grad()
-    def nearer(self, scores: Tensor, own: Tensor, excluded: Tensor) -> Tensor:
-        """Which candidates are masked, bool ``[b, n]``, by the encoder's ``scores [b, n]``, where ``own[i]`` is the
-        column of row i's positive; counts those that are not ``excluded`` without it."""
-        positive = scores.gather(1, own[:, None])
+    def nearer(self, scores: Tensor, positive_columns: Tensor, excluded: Tensor) -> Tensor:
+        """Which candidates are masked, bool ``[b, n]``, by the encoder's ``scores [b, n]``; the positive of row i is in
+        column ``positive_columns[i]``. Counts the masked ones that are not ``excluded`` otherwise."""
+        positive = scores.gather(1, positive_columns[:, None])
         bound = positive - (positive.abs() * self.margin if self.is_relative else self.margin)
         masked = scores > bound
         others = ~excluded
-        others[torch.arange(len(own), device=own.device), own] = False
+        others[torch.arange(len(positive_columns), device=positive_columns.device), positive_columns] = False
         self.counts += torch.stack([(masked & others).sum(), others.sum()])
         return masked
 
@@ -118,8 +118,8 @@ class PreparedLoss(CachedLossMixin, nn.Module):
             agreed = torch.tensor([-len(ranges), ranges[-1][1]])
             dist.all_reduce(agreed, dist.ReduceOp.MIN)
             count = min(-int(agreed[0]), int(agreed[1]))
-            ranges = list(pairwise([ranges[-1][1] * place // count for place in range(count + 1)]))
-        parts = (self.embed_minibatch(features, *part, with_grad=True, copy_random_state=False) for part in ranges)  # type: ignore[operator] # as above
+            ranges = list(pairwise([ranges[-1][1] * number // count for number in range(count + 1)]))
+        parts = (self.embed_minibatch(features, *bounds, with_grad=True, copy_random_state=False) for bounds in ranges)  # type: ignore[operator] # as above
         return [embeddings for embeddings, _ in parts]
 
     def calculate_loss(
@@ -139,8 +139,8 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         """Sum over the prefixes of the loss between prepared embeddings ``[n, w]`` and ``[m, w]``."""
         widths = self.widths or [queries.shape[-1]]
         with torch.autocast(queries.device.type, enabled=False):
-            parts = zip(queries.split(widths, -1), documents.split(widths, -1), strict=True)
-            return torch.stack([self.loss_of(query, document, labels) for query, document in parts]).sum()
+            prefixes = zip(queries.split(widths, -1), documents.split(widths, -1), strict=True)
+            return torch.stack([self.loss_of(query, document, labels) for query, document in prefixes]).sum()
 
     def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
         """The loss between prepared embeddings."""
@@ -180,31 +180,36 @@ class InfoNCE(PreparedLoss):
     def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
         """Mean over the process's own anchors; ``queries [b, w]``, ``documents [b + negatives, w]``."""
         assert self._ids is not None
-        query_ids, document_ids = self._ids
         losses = []
         if self.directions in ("query-to-document", "both"):
-            count = len(queries)
-            candidates, candidate_ids, own = _gathered_documents(documents, document_ids, count)
-            scores = self.scale * self._similarity[0].kernel(queries, candidates)
-            excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
-            if self.guide is not None:
-                guide_queries, guide_documents = self._guided
-                guide_candidates = _gathered_documents(guide_documents, document_ids, count)[0]
-                nearest = self.guide.similarity.kernel(guide_queries, guide_candidates)
-                excluded |= self.guide.nearer(nearest, own, excluded)
-            losses.append(_cross_entropy(scores, excluded, own))
+            losses.append(self._rank_documents(queries, documents, *self._ids))
         if self.directions in ("document-to-query", "both"):
-            all_queries, all_ids, own = _gathered_queries(queries, query_ids)
-            positives, positive_ids = documents[: len(queries)], document_ids[: len(queries)]
-            scores = self.scale * self._similarity[0].kernel(all_queries, positives).T
-            excluded = self._known(all_ids, positive_ids).T
-            if self.guide is not None:
-                guide_queries, guide_documents = self._guided
-                guide_candidates = _gathered_queries(guide_queries, query_ids)[0]
-                nearest = self.guide.similarity.kernel(guide_candidates, guide_documents[: len(queries)]).T
-                excluded |= self.guide.nearer(nearest, own, excluded)
-            losses.append(_cross_entropy(scores, excluded, own))
+            losses.append(self._rank_queries(queries, documents, *self._ids))
         return torch.stack(losses).mean()
+
+    def _rank_documents(self, queries: Tensor, documents: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:
+        count = len(queries)
+        candidates, candidate_ids, positive_columns = _gathered_documents(documents, document_ids, count)
+        scores = self.scale * self._similarity[0].kernel(queries, candidates)
+        excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
+        if self.guide is not None:
+            guide_queries, guide_documents = self._guided
+            guide_candidates, _, _ = _gathered_documents(guide_documents, document_ids, count)
+            guide_scores = self.guide.similarity.kernel(guide_queries, guide_candidates)
+            excluded |= self.guide.nearer(guide_scores, positive_columns, excluded)
+        return _cross_entropy(scores, excluded, positive_columns)
+
+    def _rank_queries(self, queries: Tensor, documents: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:
+        count = len(queries)
+        candidates, candidate_ids, positive_columns = _gathered_queries(queries, query_ids)
+        scores = self.scale * self._similarity[0].kernel(candidates, documents[:count]).T
+        excluded = self._known(candidate_ids, document_ids[:count]).T
+        if self.guide is not None:
+            guide_queries, guide_documents = self._guided
+            guide_candidates, _, _ = _gathered_queries(guide_queries, query_ids)
+            guide_scores = self.guide.similarity.kernel(guide_candidates, guide_documents[:count]).T
+            excluded |= self.guide.nearer(guide_scores, positive_columns, excluded)
+        return _cross_entropy(scores, excluded, positive_columns)
 
     def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
         """Which pairs are known positives, bool ``[nq, nd]``; none of a padded document."""
@@ -236,15 +241,15 @@ class Taught(InfoNCE):
         """As of the base class."""
         assert labels is not None
         terms = {"kl": self._divergence, "margin-mse": self._margins, "infonce": super().loss_of}
-        parts = [weight * terms[name](queries, documents, labels) for name, weight in self.weights.items()]
-        return torch.stack(parts).sum()
+        weighted = [weight * terms[name](queries, documents, labels) for name, weight in self.weights.items()]
+        return torch.stack(weighted).sum()
 
     def _divergence(self, queries: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
         missing = labels.isnan()
         student = self._own_scores(queries, documents, labels).masked_fill(missing, -torch.inf).log_softmax(dim=1)
         teacher = (labels / self.temperature).masked_fill(missing, -torch.inf).log_softmax(dim=1)
-        parts = teacher.exp() * (teacher - student).masked_fill(missing, 0.0)
-        return parts.sum(dim=1).mean()
+        divergences = teacher.exp() * (teacher - student).masked_fill(missing, 0.0)
+        return divergences.sum(dim=1).mean()
 
     def _margins(self, queries: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
         student = self._own_scores(queries, documents, labels)
@@ -269,8 +274,8 @@ def known_pairs(positives: Tensor, query_ids: Tensor, document_ids: Tensor) -> T
     codes = pair_codes(query_ids[:, None], document_ids[None, :])
     if not len(positives):
         return torch.zeros_like(codes, dtype=torch.bool)
-    place = torch.searchsorted(positives, codes).clamp_max(len(positives) - 1)
-    return positives[place] == codes
+    index = torch.searchsorted(positives, codes).clamp_max(len(positives) - 1)
+    return positives[index] == codes
 
 
 class ScoredMSE(PreparedLoss):
@@ -294,17 +299,17 @@ def _by_length(features: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]
     if not _has_lengths(features):
         return features, None
     order = features["attention_mask"].sum(dim=1).argsort(descending=True, stable=True)
-    moved = {
-        key: value[order] if isinstance(value, Tensor) and value.shape[:1] == order.shape else value
-        for key, value in features.items()
-    }
-    return moved, order.argsort()
+    sorted_features = dict(features)
+    for name, value in features.items():
+        if isinstance(value, Tensor) and value.shape[:1] == order.shape:
+            sorted_features[name] = value[order]
+    return sorted_features, order.argsort()
 
 
-def _cross_entropy(scores: Tensor, excluded: Tensor, own: Tensor) -> Tensor:
-    """Mean of −log softmax at column ``own[i]`` of row i, over the columns that are not excluded."""
-    excluded[torch.arange(len(own), device=own.device), own] = False
-    return nn.functional.cross_entropy(scores.masked_fill(excluded, -torch.inf), own)
+def _cross_entropy(scores: Tensor, excluded: Tensor, positive_columns: Tensor) -> Tensor:
+    """Mean of −log softmax at column ``positive_columns[i]`` of row i, over the columns that are not excluded."""
+    excluded[torch.arange(len(positive_columns), device=positive_columns.device), positive_columns] = False
+    return nn.functional.cross_entropy(scores.masked_fill(excluded, -torch.inf), positive_columns)
 
 
 _ALONE = ContextVar("alone", default=False)
@@ -326,30 +331,31 @@ def _world() -> tuple[int, int]:
 
 
 def _gathered_queries(queries: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """All processes' queries and ids, and the columns of the own ones."""
+    """All processes' queries and ids, and the columns of those of this process."""
     rank, world = _world()
-    own = torch.arange(len(queries), device=queries.device) + rank * len(queries)
+    columns = torch.arange(len(queries), device=queries.device) + rank * len(queries)
     if world == 1:
-        return queries, ids, own
-    return all_gather_with_grad(queries), all_gather(ids), own
+        return queries, ids, columns
+    return all_gather_with_grad(queries), all_gather(ids), columns
 
 
 def _gathered_documents(documents: Tensor, ids: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """All processes' positives, then all their negatives, with ids (−1: padding), and the own positives' columns.
+    """All processes' positives, then all their negatives, with ids (−1: padding), and the columns of
+    this process's positives.
 
     ``count`` positives stand first in ``documents`` on every process; negatives may differ in number.
     """
     rank, world = _world()
-    own = torch.arange(count, device=documents.device) + rank * count
+    columns = torch.arange(count, device=documents.device) + rank * count
     if world == 1:
-        return documents, ids, own
-    most = torch.tensor([len(documents) - count])  # by the CPUs, so that no GPU is waited for
-    dist.all_reduce(most, dist.ReduceOp.MAX)
-    missing = int(most) - (len(documents) - count)
+        return documents, ids, columns
+    most_negatives = torch.tensor([len(documents) - count])  # by the CPUs, so that no GPU is waited for
+    dist.all_reduce(most_negatives, dist.ReduceOp.MAX)
+    missing = int(most_negatives) - (len(documents) - count)
     negatives = nn.functional.pad(documents[count:], (0, 0, 0, missing))
     negative_ids = nn.functional.pad(ids[count:], (0, missing), value=-1)
-    parts, part_ids = [all_gather_with_grad(documents[:count])], [all_gather(ids[:count])]
-    if int(most):
-        parts.append(all_gather_with_grad(negatives))
-        part_ids.append(all_gather(negative_ids))
-    return torch.cat(parts), torch.cat(part_ids), own
+    pieces, piece_ids = [all_gather_with_grad(documents[:count])], [all_gather(ids[:count])]
+    if int(most_negatives):
+        pieces.append(all_gather_with_grad(negatives))
+        piece_ids.append(all_gather(negative_ids))
+    return torch.cat(pieces), torch.cat(piece_ids), columns

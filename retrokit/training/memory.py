@@ -26,14 +26,15 @@ def step_memory(
     """
     weights = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
     gradients = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
-    linear = [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and "lora_" not in name]
-    features = sum(module.in_features + module.out_features for module in linear)
+    features = copied = 0
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and "lora_" not in name:
+            features += module.in_features + module.out_features
+            copied += module.weight.numel() if module.weight.requires_grad else 0
     config = model.config.get_text_config()
-    if dtype == torch.float32:
-        bytes_per_token = BYTES_PER_FEATURE * features
-    else:
+    bytes_per_token = BYTES_PER_FEATURE * features
+    if dtype != torch.float32:
         bytes_per_token = BYTES_PER_FEATURE_MIXED * features
-        copied = sum(module.weight.numel() for module in linear if module.weight.requires_grad)
         weights += copied * dtype.itemsize
     if any(getattr(config, name, 0) for name in DROPOUTS):
         bytes_per_token += BYTES_PER_ATTENTION * config.num_hidden_layers * config.num_attention_heads * tokens

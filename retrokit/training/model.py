@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import send_to_device
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize
 from sentence_transformers.sentence_transformer.modules import Dropout, StaticEmbedding
@@ -47,6 +48,8 @@ class LowRank:
         targets: names of layers, or ends of their paths such as ``attention.output.dense``, with ``+`` between; or
             ``all-linear``.
         last: number of last layers to update; no gradient reaches those before. Default: all.
+        load: bits that the other weights are loaded in.
+        merge: whether the saved model has the updates merged into its weights.
     """
 
     rank: int
@@ -54,6 +57,8 @@ class LowRank:
     dropout: float = 0.0
     targets: str = ALL
     last: int | None = None
+    load: str | None = None
+    merge: bool = False
 
     def add(self, first: nn.Module, name: str, seed: int, base: str | None) -> None:
         """Freeze the transformer ``first`` of the encoder ``name`` and add updates, an adapter of the model ``base``.
@@ -80,31 +85,50 @@ class LowRank:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             inject_adapter_in_model(configuration, transformer)
-        for place, parameter in first.named_parameters():
-            parameter.requires_grad_("lora_" in place)
+        for path, parameter in first.named_parameters():
+            parameter.requires_grad_("lora_" in path)
             if parameter.requires_grad:
                 parameter.data = parameter.data.float()
 
     def _targets_in(self, transformer: nn.Module, name: str) -> str | list[str]:
+        """The linear layers to update, as PEFT takes them: a word, ends of paths, or paths."""
         if self.targets == ALL and self.last is None:
             return ALL
-        places = [place for place, part in transformer.named_modules() if isinstance(part, (nn.Linear, Conv1D))]
-        targets = [] if self.targets == ALL else self.targets.split("+")
+        paths = [path for path, module in transformer.named_modules() if isinstance(module, (nn.Linear, Conv1D))]
         if self.last is not None:
-            count = getattr(transformer.config, "num_hidden_layers", 0)
-            if self.last > count:
-                raise UsageError(f"`lora=` last={self.last}: {name} has {count} layers")
-            in_layer = {place: re.search(r"\.(\d+)\.", place) for place in places}
-            places = [place for place, match in in_layer.items() if match and int(match[1]) >= count - self.last]
-        fitting = {target: [place for place in places if f".{place}".endswith(f".{target}")] for target in targets}
-        if missing := [target for target, there in fitting.items() if not there]:
-            known = sorted({place.rpartition(".")[2] for place in places})
-            hint = did_you_mean(missing[0], known)
-            no_layer = f"{name} has no linear layer called {', '.join(missing)}{hint}; it has {', '.join(known)}"
-            raise UsageError(f"`lora=` targets: {no_layer}")
-        if self.last is None:
-            return targets
-        return [place for place in places if not targets or any(place in there for there in fitting.values())]
+            paths = _in_last_layers(paths, self.last, getattr(transformer.config, "num_hidden_layers", 0), name)
+        if self.targets == ALL:
+            return paths
+        targets = self.targets.split("+")
+        missing = set(targets)
+        matching = []
+        for path in paths:
+            matches = [target for target in targets if f".{path}".endswith(f".{target}")]
+            missing -= {*matches}
+            if matches:
+                matching.append(path)
+        if missing:
+            raise _no_layers([target for target in targets if target in missing], paths, name)
+        return targets if self.last is None else matching
+
+
+def _no_layers(targets: Sequence[str], paths: Sequence[str], name: str) -> UsageError:
+    layers = sorted({path.rpartition(".")[2] for path in paths})
+    hint = did_you_mean(targets[0], layers)
+    no_layer = f"{name} has no linear layer called {', '.join(targets)}{hint}; it has {', '.join(layers)}"
+    return UsageError(f"`lora=` targets: {no_layer}")
+
+
+def _in_last_layers(paths: Sequence[str], last: int, count: int, name: str) -> list[str]:
+    """The paths of modules in the ``last`` of the ``count`` layers of the encoder ``name``."""
+    if last > count:
+        raise UsageError(f"`lora=` last={last}: {name} has {count} layers")
+    chosen = []
+    for path in paths:
+        layer = re.search(r"\.(\d+)\.", path)
+        if layer is not None and int(layer[1]) >= count - last:
+            chosen.append(path)
+    return chosen
 
 
 def build(
@@ -122,7 +146,30 @@ def build(
     """The model to train, which computes in ``dtype``, and the similarity inside it. It shares the encoder's modules.
     Trained weights become float32, for bf16 rounds a step of 2e-5 away; weights below an adapter become ``dtype``."""
     trained = encoder.to_train().model
-    sizes = sorted({*prefixes, encoder.dimension}) if prefixes or trained.truncate_dim else None
+    prepare = _prepare_module(encoder, spec, prefixes)
+    modules = list(trained)
+    base = _base_of(encoder) if lora is not None and not merge_lora else None
+    if is_quantized(modules[0]) and base is None:
+        cannot = "cannot be merged; leave out merge of `lora=`" if merge_lora else "are not trained; give `lora=`"
+        raise UsageError(f"{encoder.spec}: quantised weights {cannot}")
+    _set_precision(trained, encoder.spec, base is not None, dtype)
+    if dropout is not None:
+        _set_dropout(trained, dropout)  # before LoRA, which has its own
+        if isinstance(modules[0], StaticEmbedding):
+            modules.append(Dropout(dropout))
+    is_trainable = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
+    if checkpointed:
+        _recompute_activations(trained[0], encoder.spec)
+    if not is_trainable and not any(list(module.parameters()) for module in [*modules[1:], prepare]):
+        raise UsageError(f"`freeze=` {freeze}: nothing of {encoder.spec} is left to train")
+    return with_modules(trained, [*modules, prepare.to(encoder.device)]), prepare.similarity
+
+
+def _prepare_module(encoder: Encoder, spec: str, prefixes: Sequence[int]) -> Prepare:
+    """The module of the similarity ``spec`` for the encoder's embedding and its ``prefixes``."""
+    sizes = None
+    if prefixes or encoder.to_train().model.truncate_dim:
+        sizes = sorted({*prefixes, encoder.dimension})
     prepare = Prepare(spec, sizes)
     for size in sizes or [encoder.dimension]:
         if size > encoder.dimension:
@@ -131,39 +178,34 @@ def build(
     if encoder.similarity.spec == spec:  # further training starts from the learned γ
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
     prepare.similarity.spec = spec
-    modules = list(trained)
-    base = _base_of(encoder) if lora is not None and not merge_lora else None
-    if is_quantized(modules[0]):
-        if base is None:
-            cannot = "cannot be merged; leave out `merge_lora=`" if merge_lora else "are not trained; give `lora=`"
-            raise UsageError(f"{encoder.spec}: quantised weights {cannot}")
-        modules[0].register_forward_hook(_in_float32)
-    elif base is not None and dtype != torch.float32:
-        cast(modules[0], dtype)
-        modules[0].register_forward_hook(_in_float32)
-    elif any(value.is_floating_point() and value.dtype != torch.float32 for value in trained.parameters()):
-        notice(f"{encoder.spec}: trained and saved in float32")
+    return prepare
+
+
+def _set_precision(trained: SentenceTransformer, name: str, has_adapter: bool, dtype: torch.dtype) -> None:
+    """Float32 for all weights; below an adapter, ``dtype`` or the few bits that the weights have."""
+    if is_quantized(trained[0]):
+        trained[0].register_forward_hook(_in_float32)
+    elif has_adapter and dtype != torch.float32:
+        cast(trained[0], dtype)
+        trained[0].register_forward_hook(_in_float32)
+    elif any(weight.is_floating_point() and weight.dtype != torch.float32 for weight in trained.parameters()):
+        notice(f"{name}: trained and saved in float32")
         trained.float()
-    if dropout is not None:
-        _set_dropout(trained, dropout)  # before LoRA, which has its own
-        if isinstance(modules[0], StaticEmbedding):
-            modules.append(Dropout(dropout))
-    left = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
-    if checkpointed:
-        transformer = getattr(trained[0], "auto_model", None)
-        if transformer is None or not transformer.supports_gradient_checkpointing:
-            raise UsageError(f"`gradient_checkpointing=`: {encoder.spec} does not support it; leave it out")
-        # the second is its name in older versions
-        enable = getattr(transformer, "activation_checkpointing_enable", transformer.gradient_checkpointing_enable)
-        enable({"use_reentrant": False})
-    if not left and not any(list(module.parameters()) for module in [*modules[1:], prepare]):
-        raise UsageError(f"`freeze=` {freeze}: nothing of {encoder.spec} is left to train")
-    return with_modules(trained, [*modules, prepare.to(encoder.device)]), prepare.similarity
 
 
-def _in_float32(module: nn.Module, given: Any, features: dict[str, Any]) -> dict[str, Any]:
+def _in_float32(module: nn.Module, inputs: Any, features: dict[str, Any]) -> dict[str, Any]:
     """A transformer's outputs in the type of pooling and similarity."""
-    return {k: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in features.items()}
+    return engine.floats_in_float32(features)
+
+
+def _recompute_activations(first: nn.Module, name: str) -> None:
+    """Gradient checkpointing in the transformer ``first`` of the encoder ``name``."""
+    transformer = getattr(first, "auto_model", None)
+    if transformer is None or not transformer.supports_gradient_checkpointing:
+        raise UsageError(f"`gradient_checkpointing=`: {name} does not support it; leave it out")
+    # the second is its name in older versions
+    enable = getattr(transformer, "activation_checkpointing_enable", transformer.gradient_checkpointing_enable)
+    enable({"use_reentrant": False})
 
 
 def check_weights(model: nn.Module, source: str | Path) -> None:
@@ -184,9 +226,8 @@ def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Seque
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for role, items in zip(("query", "document"), sample, strict=True):
-            features = engine.preprocess(model, items, None, role)
-            moved = {k: v.to(model.device) if isinstance(v, torch.Tensor) else v for k, v in features.items()}
-            model({**moved, "task": role})["sentence_embedding"].sum().backward()
+            features = send_to_device(engine.preprocess(model, items, None, role), model.device)
+            model({**features, "task": role})["sentence_embedding"].sum().backward()
     for parameter in model.parameters():
         if parameter.grad is None:
             parameter.requires_grad_(False)
@@ -265,21 +306,34 @@ def restrict(
         return True
     if isinstance(first, StaticEmbedding):
         raise UsageError(f"`freeze=` {freeze}: {name} is a table of embeddings; nothing would be left to train")
-    count = getattr(getattr(first, "config", None), "num_hidden_layers", None)
-    stacks = [part for part in first.modules() if isinstance(part, nn.ModuleList) and len(part) == count]
-    if not stacks:
-        raise UsageError(f"`freeze=`: {name} has no stack of layers")
-    kind, _, number = freeze.partition(":")
-    if number and int(number) > len(stacks[0]):
-        raise UsageError(f"`freeze=` {freeze}: {name} has {count} layers")
-    frozen = 0 if kind == "embeddings" else int(number) if kind == "first" else len(stacks[0]) - int(number)
-    in_layers = {id(parameter) for parameter in stacks[0].parameters()}
-    for place, parameter in first.named_parameters():
-        if id(parameter) not in in_layers and re.search(r"embed|wte|wpe", place):
+    layers = _layers_of(first, name)
+    count = _frozen_layers(freeze, len(layers), name)
+    in_layers = {id(parameter) for parameter in layers.parameters()}
+    for path, parameter in first.named_parameters():
+        if id(parameter) not in in_layers and re.search(r"embed|wte|wpe", path):
             parameter.requires_grad_(False)
-    for layer in stacks[0][:frozen]:
+    for layer in layers[:count]:
         layer.requires_grad_(False)
-    return any(parameter.requires_grad for parameter in stacks[0].parameters())
+    return any(parameter.requires_grad for parameter in layers.parameters())
+
+
+def _layers_of(first: nn.Module, name: str) -> nn.ModuleList:
+    """The stack of layers of a transformer."""
+    count = getattr(getattr(first, "config", None), "num_hidden_layers", None)
+    for module in first.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return module
+    raise UsageError(f"`freeze=`: {name} has no stack of layers")
+
+
+def _frozen_layers(freeze: str, count: int, name: str) -> int:
+    """How many of ``count`` layers, from the first, ``freeze`` names."""
+    kind, _, number = freeze.partition(":")
+    if kind == "embeddings":
+        return 0
+    if int(number) > count:
+        raise UsageError(f"`freeze=` {freeze}: {name} has {count} layers")
+    return int(number) if kind == "first" else count - int(number)
 
 
 def _base_of(encoder: Encoder) -> str | None:
@@ -300,19 +354,23 @@ _DROPOUT_ATTRIBUTES = ("dropout", "attention_dropout", "hidden_dropout", "dropou
 
 
 def _set_dropout(model: nn.Module, probability: float) -> None:
-    for part in model.modules():
-        if isinstance(part, nn.Dropout):
-            part.p = probability
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = probability
         for attribute in _DROPOUT_ATTRIBUTES:
-            if isinstance(getattr(part, attribute, None), float):
-                setattr(part, attribute, probability)
+            if isinstance(getattr(module, attribute, None), float):
+                setattr(module, attribute, probability)
 
 
 def has_dropout(model: nn.Module) -> bool:
     """Whether the model under training has dropout, so that two passes of a text differ."""
-    layers = (part.p for part in model.modules() if isinstance(part, nn.Dropout))
-    others = (getattr(part, attribute, None) for part in model.modules() for attribute in _DROPOUT_ATTRIBUTES)
-    return any(value > 0 for value in (*layers, *others) if isinstance(value, float))
+    for module in model.modules():
+        probabilities = [getattr(module, attribute, None) for attribute in _DROPOUT_ATTRIBUTES]
+        if isinstance(module, nn.Dropout):
+            probabilities.append(module.p)
+        if any(isinstance(probability, float) and probability > 0 for probability in probabilities):
+            return True
+    return False
 
 
 def describe_parameters(model: nn.Module) -> dict[str, Any]:

@@ -108,11 +108,11 @@ def show_inputs(encoder: Encoder, data: TrainingSet, count: int, limit: int | No
             ("query", query, source.query_prompt),
             ("document", document, source.document_prompt),
         ]
-        for role, text, given in sides:
-            prompt = encoder.prompts[role] if given is None else given
-            most = {} if limit is None else {"max_length": limit}
-            read = in_words(encoder.to_train().model, text, role, prompt, **most)
-            notice(f"{encoder.spec}, {role} {index + 1}: {read}")
+        for role, text, source_prompt in sides:
+            prompt = encoder.prompts[role] if source_prompt is None else source_prompt
+            options = {} if limit is None else {"max_length": limit}
+            tokens = in_words(encoder.to_train().model, text, role, prompt, **options)
+            notice(f"{encoder.spec}, {role} {index + 1}: {tokens}")
 
 
 def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None = None) -> dict[str, Any]:
@@ -121,17 +121,19 @@ def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None
     lengths: dict[str, Any] = {}
     sides: tuple[Role, Role] = ("query", "document")
     for role, items in zip(sides, texts_of(data, LENGTH_SAMPLE, seed), strict=True):
-        tokenizer, prompt = tower_of(encoder.to_train().model, role).tokenizer, encoder.prompts[role] or ""
+        prompt = encoder.prompts[role] or ""
         texts = [prompt + item for item in items if not isinstance(item, Image)]
-        if not texts:
-            continue
-        if hasattr(tokenizer, "encode_batch"):
-            counts = [len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
-        else:
-            counts = [len(ids) for ids in tokenizer(texts, truncation=False, verbose=False)["input_ids"]]
-        limits = [value for value in (limit, encoder.max_length(role)) if value is not None and value < 10**9]
-        lengths[role] = describe_lengths(counts, min(limits, default=None))
+        if texts:
+            counts = _token_counts(tower_of(encoder.to_train().model, role).tokenizer, texts)
+            limits = [value for value in (limit, encoder.max_length(role)) if value is not None and value < 10**9]
+            lengths[role] = describe_lengths(counts, min(limits, default=None))
     return lengths
+
+
+def _token_counts(tokenizer: Any, texts: list[str]) -> list[int]:
+    if hasattr(tokenizer, "encode_batch"):
+        return [len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    return [len(ids) for ids in tokenizer(texts, truncation=False, verbose=False)["input_ids"]]
 
 
 def check_max_length(config: EncoderTrainingConfig, encoder: Encoder, *roles: Role) -> None:

@@ -36,22 +36,28 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def place() -> tuple[int, int]:
-    """Rank and number of processes, as torchrun and accelerate set them."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+def process_rank() -> int:
+    """The number of this process, from 0, as torchrun and accelerate set it."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def process_count() -> int:
+    """The number of processes, as torchrun and accelerate set it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first() -> bool:
     """Whether this process is the one that writes and reports."""
-    return place()[0] == 0
+    return process_rank() == 0
 
 
 def own_device(device: str | None) -> str | None:
     """The device of this process: the requested one, or its own one of several GPUs."""
-    _, world = place()
+    world = process_count()
     if world == 1:
         return device
-    kind = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = torch.device(default if device is None else device)
     if kind.type != "cuda":
         return str(kind)
     if kind.index is not None:
@@ -69,32 +75,33 @@ def _uses(engine: str) -> bool:
 
 def is_sharded() -> bool:
     """Whether the processes share a model's weights, by FSDP."""
-    return place()[1] > 1 and _uses("FSDP")
+    return process_count() > 1 and _uses("FSDP")
 
 
 def join(shares: bool = False) -> None:
     """Join the other processes, if there are any. ``shares``: FSDP is supported here; raises :class:`UsageError` for an
     engine that is not."""
-    for name in ("MEGATRON_LM", "DEEPSPEED", *([] if shares else ["FSDP"])):
+    unsupported = ["MEGATRON_LM", "DEEPSPEED"] if shares else ["MEGATRON_LM", "DEEPSPEED", "FSDP"]
+    for name in unsupported:
         if _uses(name):
             other = _FSDP2 if shares else "torchrun, or `accelerate launch --multi_gpu`"
             raise UsageError(f"{name} is not supported here; start with {other}")
     if shares and _uses("FSDP") and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UsageError(f"FSDP1 is not supported; start with {_FSDP2}")
-    if place()[1] > 1 and not dist.is_initialized():
+    if process_count() > 1 and not dist.is_initialized():
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
 
 
 def leave() -> None:
     """Leave the others, once all have come here."""
-    if place()[1] > 1 and dist.is_initialized():
+    if process_count() > 1 and dist.is_initialized():
         first_says(lambda: None)
         dist.destroy_process_group()
 
 
 def first_says(make: Callable[[], _T]) -> _T:
     """The result of ``make`` in the first process, in all of them; the others wait for it without limit."""
-    if place()[1] == 1:
+    if process_count() == 1:
         return make()
     box: list[Any] = [make() if is_first() else None]
     dist.broadcast_object_list(box, src=0)
@@ -104,7 +111,7 @@ def first_says(make: Callable[[], _T]) -> _T:
 
 def all_say(value: _T) -> list[_T]:
     """The ``value`` of every process, by rank, in all of them."""
-    _, world = place()
+    world = process_count()
     values: list[Any] = [value] * world
     if world > 1:
         dist.all_gather_object(values, value)
@@ -121,7 +128,7 @@ def ends_all(function: Callable[_P, _T]) -> Callable[_P, _T]:
         except Interrupted:  # in all processes
             raise
         except BaseException as error:
-            if place()[1] > 1 and dist.is_initialized():
+            if process_count() > 1 and dist.is_initialized():
                 _report_once(error)
             raise
 
@@ -130,16 +137,16 @@ def ends_all(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def _report_once(error: BaseException) -> None:
     """End this process silently if another one has failed before; else mark ``error`` as the one to report."""
-    rank, _ = place()
-    own = f"{rank} {error.exit_code if isinstance(error, RetrokitError) else 1}"
+    rank = process_rank()
+    report = f"{rank} {error.exit_code if isinstance(error, RetrokitError) else 1}"
     try:
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         store = dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=20), wait_for_workers=False)
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        first = store.compare_set(f"retrokit/{attempt}/{_FAILED}", "", own).decode()
+        first = store.compare_set(f"retrokit/{attempt}/{_FAILED}", "", report).decode()
     except dist.DistError:  # the store has ended with the process that hosted it
         first = "0 1"
-    if first != own:
+    if first != report:
         time.sleep(LINGER)  # torchrun ends all once one has ended
         sys.stdout.flush()
         sys.stderr.flush()
@@ -168,13 +175,21 @@ def set_up(accelerator: Accelerator, model: nn.Module) -> None:
     plugin.mixed_precision_policy = None
     plugin.cpu_ram_efficient_loading = False  # every process has the weights already
     plugin.auto_wrap_policy = plugin.auto_wrap_policy or transformer_auto_wrap_policy
-    stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList) and part]
-    nested = {id(part) for stack in stacks for part in stack.modules() if part is not stack}
-    layers = sorted({type(stack[0]).__name__ for stack in stacks if id(stack) not in nested})
+    layers = _layer_classes(model)
     if plugin.transformer_cls_names_to_wrap is None:
         plugin.transformer_cls_names_to_wrap = layers
-    if missing := sorted({*plugin.transformer_cls_names_to_wrap} - {type(part).__name__ for part in model.modules()}):
+    classes = {type(module).__name__ for module in model.modules()}
+    if missing := sorted({*plugin.transformer_cls_names_to_wrap} - classes):
         raise UsageError(f"FSDP: no layers called {', '.join(missing)}; expected {', '.join(layers)}")
+
+
+def _layer_classes(model: nn.Module) -> list[str]:
+    """The classes of the layers in stacks that are in no other stack."""
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList) and module]
+    nested: set[int] = set()
+    for stack in stacks:
+        nested |= {id(module) for module in stack.modules() if module is not stack}
+    return sorted({type(stack[0]).__name__ for stack in stacks if id(stack) not in nested})
 
 
 class WholeCopy:
@@ -219,7 +234,9 @@ def part_of(value: Tensor, like: Tensor) -> Tensor:
 
 def whole(module: nn.Module) -> Any:
     """A copy of a module with whole tensors."""
-    copies = {id(part): nn.Parameter(full(part.detach()).clone(), part.requires_grad) for part in module.parameters()}
+    copies = {}
+    for parameter in module.parameters():
+        copies[id(parameter)] = nn.Parameter(full(parameter.detach()).clone(), parameter.requires_grad)
     return copy.deepcopy(module, copies)  # what is copied already, by id
 
 
@@ -236,8 +253,10 @@ def parts_of_states(states: dict[str, Any], optimizer: Any) -> dict[str, Any]:
 
 
 def _changed(states: dict[str, Any], change: Callable[[int, Tensor], Tensor]) -> dict[str, Any]:
-    changed = {
-        number: {name: change(number, value) if isinstance(value, Tensor) else value for name, value in state.items()}
-        for number, state in states["state"].items()
-    }
+    changed: dict[int, dict[str, Any]] = {}
+    for number, state in states["state"].items():
+        changed[number] = dict(state)
+        for name, value in state.items():
+            if isinstance(value, Tensor):
+                changed[number][name] = change(number, value)
     return {**states, "state": changed}

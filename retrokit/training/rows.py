@@ -59,9 +59,11 @@ class _MeanOfRows(torch.autograd.Function):
         # of a row: the sum over the texts that use it, of each by the share that one token has in its mean
         shares = lengths.to(gradient.dtype).reciprocal()[text]
         starts = counts.cumsum(0) - counts
-        of_rows = functional.embedding_bag(text, gradient.contiguous(), starts, mode="sum", per_sample_weights=shares)
-        known: dict[str, Any] = {"is_coalesced": True, "check_invariants": False}
-        return torch.sparse_coo_tensor(rows[None], of_rows, ctx.shape, **known), None, None
+        row_gradients = functional.embedding_bag(
+            text, gradient.contiguous(), starts, mode="sum", per_sample_weights=shares
+        )
+        options: dict[str, Any] = {"is_coalesced": True, "check_invariants": False}
+        return torch.sparse_coo_tensor(rows[None], row_gradients, ctx.shape, **options), None, None
 
 
 class Catchup:
@@ -120,9 +122,9 @@ class TableRows:
     def bring(self, rows: Tensor) -> None:
         """Bring the rows (each named once) up to the present step."""
         rows = rows[self.brought[rows] < self.catchup.step]
-        for part in rows.split(_AT_ONCE):
-            self.table.index_copy_(0, part, self.moved(part))
-            self.brought[part] = self.catchup.step
+        for batch in rows.split(_AT_ONCE):
+            self.table.index_copy_(0, batch, self.moved(batch))
+            self.brought[batch] = self.catchup.step
 
     def step(self, rows: Tensor, gradient: Tensor) -> None:
         """One step with the gradient ``[len(rows), d]`` of the rows (each named once); the others follow later."""
@@ -130,17 +132,17 @@ class TableRows:
         self.bring(rows)
         self.catchup.advance(lr, decay, betas)
         step = self.catchup.step
-        for part, slope in zip(rows.split(_AT_ONCE), gradient.split(_AT_ONCE), strict=True):
-            rested = (step - self.stepped[part]).double()
-            mean = self.mean.index_select(0, part).mul_(self._column(betas[0] ** rested))
+        for batch, slope in zip(rows.split(_AT_ONCE), gradient.split(_AT_ONCE), strict=True):
+            rested = (step - self.stepped[batch]).double()
+            mean = self.mean.index_select(0, batch).mul_(self._column(betas[0] ** rested))
             mean.add_(slope, alpha=1 - betas[0])
-            square = self.square.index_select(0, part).mul_(self._column(betas[1] ** rested))
+            square = self.square.index_select(0, batch).mul_(self._column(betas[1] ** rested))
             square.addcmul_(slope, slope, value=1 - betas[1])
-            self.mean.index_copy_(0, part, mean)
-            self.square.index_copy_(0, part, square)
+            self.mean.index_copy_(0, batch, mean)
+            self.square.index_copy_(0, batch, square)
             divisor = square.sqrt_().div_((1 - betas[1] ** step) ** 0.5).add_(eps)
-            values = self.table.index_select(0, part).mul_(1 - lr * decay)
-            self.table.index_copy_(0, part, values.addcdiv_(mean, divisor, value=-lr / (1 - betas[0] ** step)))
+            values = self.table.index_select(0, batch).mul_(1 - lr * decay)
+            self.table.index_copy_(0, batch, values.addcdiv_(mean, divisor, value=-lr / (1 - betas[0] ** step)))
         self.brought[rows] = self.stepped[rows] = step
 
     def _column(self, factors: Tensor) -> Tensor:
@@ -198,15 +200,15 @@ class RowAdamW(torch.optim.AdamW):
     def state_dict(self) -> dict[str, Any]:
         """AdamW's, and of each table its rows as they are, so that going on gives the same bits."""
         state = super().state_dict()
-        state["tables"] = {
-            place: {
-                "table": table.detach(),
-                **{name: getattr(self.tables[table], name) for name in _OF_ROWS},
-                **{name: getattr(self.tables[table].catchup, name) for name in _OF_STEPS},
-            }
-            for place, (table, _) in enumerate(self._placed())
-            if table in self.tables
-        }
+        state["tables"] = {}
+        for index, (table, _) in enumerate(self._placed()):
+            if table in self.tables:
+                rows = self.tables[table]
+                state["tables"][index] = {
+                    "table": table.detach(),
+                    **{name: getattr(rows, name) for name in _OF_ROWS},
+                    **{name: getattr(rows.catchup, name) for name in _OF_STEPS},
+                }
         return state
 
     @torch.no_grad()
@@ -214,8 +216,8 @@ class RowAdamW(torch.optim.AdamW):
         """What :meth:`state_dict` gave, the tables themselves included."""
         super().load_state_dict(state_dict)
         placed = list(self._placed())
-        for place, state in state_dict["tables"].items():
-            table, group = placed[place]
+        for index, state in state_dict["tables"].items():
+            table, group = placed[index]
             table.copy_(state["table"])
             rows = self.tables[table] = TableRows(table, group)
             for name in _OF_ROWS:

@@ -6,8 +6,8 @@ import subprocess
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +30,7 @@ from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step, tracking
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
-from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place
+from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, process_count
 from retrokit.training.run_folder import RunFolder, check_state, staged_in
 from retrokit.training.trainer import Options, RunTrainer
 
@@ -79,8 +79,10 @@ class Job(ABC):
             return int(steps["total"])
         budget, seconds = steps["time_budget"], seconds_per_step(trainer)
         count = max(1, int(budget / seconds))
-        few = "; too few to learn much: give a longer `time_budget=` or a smaller `batch_size=`"
-        notice(f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s{few * (count < FEW_STEPS)}")
+        line = f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s"
+        if count < FEW_STEPS:
+            line += "; too few to learn much: give a longer `time_budget=` or a smaller `batch_size=`"
+        notice(line)
         return count
 
     @abstractmethod
@@ -106,7 +108,7 @@ def folder_of(config: TrainingConfig) -> RunFolder:
 def check_places(config: TrainingConfig, specs: Iterable[str]) -> None:
     """Check, before the work, that the run can be written and that every process can read the ``specs``. The first
     process checks for all: the others would see what it has begun."""
-    if place()[1] > 1 and any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs):
+    if process_count() > 1 and any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs):
         raise UsageError("`data=` -: only one process can read standard input; give a file")
     if is_first() and config.output is not None:
         folder_of(config).check(config.inputs())
@@ -124,8 +126,7 @@ def identity_of(
     device: torch.device,
     computes_in: str,
     fingerprint: str,
-    digests: dict[str, list[str]],
-    **more: str,
+    digests: Mapping[str, list[str] | str],
 ) -> dict[str, Any]:
     """What decides the result of a run: settings, inputs, the ``fingerprint`` of the model at the start and the type
     that it ``computes_in``. Raises :class:`UsageError` if it differs among processes."""
@@ -136,8 +137,7 @@ def identity_of(
         "precision": computes_in,
         **digests,
         "encoder_fingerprint": fingerprint,
-        "processes": place()[1],
-        **more,
+        "processes": process_count(),
     }
     first, *others = all_say(identity)
     for rank, other in enumerate(others, start=1):
@@ -159,15 +159,16 @@ def provenance() -> dict[str, Any]:
     and whether it had changes; ``git`` is ``None`` outside of a repository."""
     names = ("torch", "transformers", "sentence-transformers", "accelerate", "datasets", "numpy")
     versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
-    try:
-        commit, changed = (
-            subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        )
-        git = {"commit": commit, "changed": bool(changed)}
-    except (OSError, subprocess.SubprocessError):
-        git = None
+    git: dict[str, Any] | None = None
+    with suppress(OSError, subprocess.SubprocessError):
+        changes = _git("status", "--porcelain", "--untracked-files=no")
+        git = {"commit": _git("rev-parse", "HEAD"), "changed": bool(changes)}
     return {"retrokit": __version__, "versions": versions, "processor": processor_in_words(), "git": git}
+
+
+def _git(*arguments: str) -> str:
+    run = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=True)
+    return run.stdout.strip()
 
 
 def timed(job: Job) -> Job:
@@ -209,11 +210,27 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     if is_first():
         folder.describe(run)
         folder.write_config(config.to_toml(leave_out=("output", "overwrite", "resume")))
+    stopped_because = _train(job, trainer, checkpoint, steps, is_resumed=planned is not None)
+    last_step = trainer.state.global_step
+    if stopped_because == "interrupted":
+        raise Interrupted(f"stopped at step {last_step} of {steps}; the state is in {folder.checkpoints}", "resume")
+    trainer.settle()
+    selection = job.selection(folder.target) if job.metric else None
+    outcome = Outcome.of(folder.target, last_step, stopped_because, history, selection)
+    if is_first():
+        _finish(job, trainer, outcome)
+    leave()
+    return outcome
+
+
+def _train(job: Job, trainer: RunTrainer, checkpoint: Path | None, steps: int, is_resumed: bool) -> str | None:
+    """Train up to ``steps``, and return why it stopped earlier, if it did."""
+    config, folder = job.config, trainer.folder
     about = {**job.identity, "output": str(folder.target)}
     # A resumed run continues to the planned end: its result is that of an uninterrupted one.
-    budget = None if planned else config.time_budget
+    budget = None if is_resumed else config.time_budget
     with (
-        tracking(config.track if is_first() else (), folder, trainer.args, about) as history.log,
+        tracking(config.track if is_first() else (), folder, trainer.args, about) as trainer.history.log,
         _deterministic() if config.deterministic else nullcontext(),
         _tf32() if config.tf32 else nullcontext(),
         progress("training", steps, "steps") as advance,
@@ -233,20 +250,17 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
         except torch.OutOfMemoryError as error:
             less = "`mini_batch=`, `gradient_checkpointing=`, `lora=`, or a smaller `batch_size=` or `max_length=`"
             raise UsageError(f"the memory of {job.device} ran out in training; give {less}") from error
-    last_step = trainer.state.global_step
-    if callback.stopped_because == "interrupted":
-        raise Interrupted(f"stopped at step {last_step} of {steps}; the state is in {folder.checkpoints}", "resume")
-    trainer.settle()
-    selection = job.selection(folder.target) if job.metric else None
-    outcome = Outcome.of(folder.target, last_step, callback.stopped_because, history, selection)
-    if is_first():
-        if outcome.best_step not in (None, last_step):
-            trainer.load_weights(folder.checkpoint(outcome.best_step))
-        with disk_errors(folder.target), staged_in(folder.path) as staged:
-            more = job.finish(trainer, staged, outcome)
-            folder.finish(staged, replace(run, outcome=outcome.to_json(), **more))
-    leave()
-    return outcome
+    return callback.stopped_because
+
+
+def _finish(job: Job, trainer: RunTrainer, outcome: Outcome) -> None:
+    """Write the model with its best weights, and the description of the finished run."""
+    folder = trainer.folder
+    if outcome.best_step not in (None, outcome.steps):
+        trainer.load_weights(folder.checkpoint(outcome.best_step))
+    with disk_errors(folder.target), staged_in(folder.path) as staged:
+        entries = job.finish(trainer, staged, outcome)
+        folder.finish(staged, replace(trainer.run, outcome=outcome.to_json(), **entries))
 
 
 def _open(folder: RunFolder, run: Run, metric: str) -> tuple[Path | None, int | None, list[dict[str, Any]]]:
@@ -309,18 +323,21 @@ def _deterministic() -> Iterator[None]:
 @contextmanager
 def _tf32() -> Iterator[None]:
     """A GPU's matrix products of float32 numbers keep 10 bits of the fraction."""
-    of: Any = torch.backends
-    is_new = hasattr(of, "fp32_precision")  # since PyTorch 2.9
-    name, on = ("fp32_precision", "tf32") if is_new else ("allow_tf32", True)
-    places = [of, of.cuda.matmul, of.cudnn.conv, of.cudnn.rnn] if is_new else [of.cuda.matmul, of.cudnn]
-    before = [getattr(place, name) for place in places]
+    backends: Any = torch.backends
+    name: str = "allow_tf32"
+    value: bool | str = True
+    settings = [backends.cuda.matmul, backends.cudnn]
+    if hasattr(backends, "fp32_precision"):  # since PyTorch 2.9
+        name, value = "fp32_precision", "tf32"
+        settings = [backends, backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
+    before = [getattr(setting, name) for setting in settings]
     try:
-        for place in places:
-            setattr(place, name, on)
+        for setting in settings:
+            setattr(setting, name, value)
         yield
     finally:
-        for place, value in zip(places, before, strict=True):
-            setattr(place, name, value)
+        for setting, value_before in zip(settings, before, strict=True):
+            setattr(setting, name, value_before)
 
 
 @contextmanager

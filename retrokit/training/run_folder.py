@@ -123,13 +123,7 @@ class RunFolder:
         elif self.overwrite:
             check_apart(self._new, inputs)
             if not self._is_free():
-                before = RunFolder(self._there())
-                if not is_run(before.path):
-                    raise UsageError(f"{self.target} exists and is not a run; `overwrite=` replaces runs only")
-                own_names = [*_OWN, *map(glob.escape, before.read().files or ())]
-                for checkpoint in checkpoints_in(before.checkpoints):
-                    own_names += [f"checkpoints/{checkpoint.name}/{name}" for name in _names_in(checkpoint)]
-                check_replaceable(before.path, own_names, inputs)
+                self._check_replaceable(inputs)
         elif not self._is_free():
             if self.resume:
                 raise UsageError(f"{self.target} is not a run that can be resumed: it has no {RUN_FILE}")
@@ -137,6 +131,15 @@ class RunFolder:
         elif is_run(self._new):
             unfinished = f"an unfinished run that replaces {self.target} is in {self._new}"
             raise UsageError(f"{unfinished}; give `resume=`, `overwrite=`, or another `output=`")
+
+    def _check_replaceable(self, inputs: Iterable[str]) -> None:
+        before = RunFolder(self._there())
+        if not is_run(before.path):
+            raise UsageError(f"{self.target} exists and is not a run; `overwrite=` replaces runs only")
+        run_files = [*_OWN, *map(glob.escape, before.read().files or ())]
+        for checkpoint in checkpoints_in(before.checkpoints):
+            run_files += [f"checkpoints/{checkpoint.name}/{name}" for name in _names_in(checkpoint)]
+        check_replaceable(before.path, run_files, inputs)
 
     def _check_unfinished(self, run: Run) -> None:
         if run.status == FINISHED:

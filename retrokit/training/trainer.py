@@ -1,8 +1,6 @@
-"""The trainer of every run: transformers', with retrokit's batches, checkpoints and evaluation; and those of an encoder
-and of a table of embeddings."""
+"""The trainer of every run: transformers', with retrokit's batches, checkpoints and evaluation; and an encoder's."""
 
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,12 +32,11 @@ from retrokit.training.processes import (
     first_says,
     is_sharded,
     parts_of_states,
-    place,
+    process_rank,
     set_up,
     whole,
     whole_states,
 )
-from retrokit.training.rows import RowAdamW, RowBag, clip
 from retrokit.training.run_folder import (
     STATE,
     TRAINABLE,
@@ -200,19 +197,17 @@ class RunTrainer(Trainer):
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW, each parameter at its rate; weights decay as in the library, but not those of a similarity."""
         if self.optimizer is None:
-            trained = [(name, value) for name, value in self.model.named_parameters() if value.requires_grad]
             decayed = {name for name in self.get_decay_parameter_names(self.model) if ".similarity." not in name}
-            groups = [
-                {"params": values, "lr": rate, "weight_decay": decays * self.args.weight_decay}
-                for start, rate in self.rates.items()
-                for decays in (True, False)
-                if (values := [v for name, v in trained if (self._start_of(name), name in decayed) == (start, decays)])
-            ]
-            self.optimizer = self.make_optimizer(groups)
+            groups: dict[tuple[str, bool], dict[str, Any]] = {}
+            for start, rate in self.rates.items():
+                groups[start, True] = {"params": [], "lr": rate, "weight_decay": self.args.weight_decay}
+                groups[start, False] = {"params": [], "lr": rate, "weight_decay": 0.0}
+            for name, parameter in self.model.named_parameters():
+                if parameter.requires_grad:
+                    start = max((start for start in self.rates if name.startswith(start)), key=len)
+                    groups[start, name in decayed]["params"].append(parameter)
+            self.optimizer = self.make_optimizer([group for group in groups.values() if group["params"]])
         return self.optimizer
-
-    def _start_of(self, name: str) -> str:
-        return max((start for start in self.rates if name.startswith(start)), key=len)
 
     def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         """The optimizer of groups of parameters."""
@@ -225,7 +220,9 @@ class RunTrainer(Trainer):
     @property
     def precision(self) -> str:
         """The type that a step computes in, as encoders name it."""
-        return "bf16" if self.args.bf16 else "fp16" if self.args.fp16 else "fp32"
+        if self.args.bf16:
+            return "bf16"
+        return "fp16" if self.args.fp16 else "fp32"
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The type that a step computes in, for use outside of one."""
@@ -295,7 +292,7 @@ class RunTrainer(Trainer):
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(state["scaler"])
             self.restore(state["further"])
-            random: dict[str, Any] = state["random"][place()[0]]
+            random: dict[str, Any] = state["random"][process_rank()]
         return random
 
     def _load_from_checkpoint(self, checkpoint_path: str, model: nn.Module | None = None) -> None:
@@ -312,9 +309,9 @@ class FinetuneTrainer(RunTrainer):
     ``start`` is the encoder before training."""
 
     def __init__(
-        self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: "HeldOut | None", start: Encoder
+        self, *shared: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: "HeldOut | None", start: Encoder
     ) -> None:
-        super().__init__(*of_any)
+        super().__init__(*shared)
         self.loss = loss.to(self.args.device)
         self.evaluations, self.held_out, self.start = evaluations, held_out, start
 
@@ -330,20 +327,24 @@ class FinetuneTrainer(RunTrainer):
 
     def measure(self) -> dict[str, float]:
         """The metrics of all tasks; before the first step, notes those of the encoder's own similarity too."""
-        encoder, own = as_encoder(self.model, self.start.spec), self.start.similarity
-        also = [own] if self.state.global_step == 0 and own.spec != encoder.similarity.spec else []
+        encoder = as_encoder(self.model, self.start.spec)
+        similarities = [encoder.similarity]
+        if self.state.global_step == 0 and self.start.similarity.spec != encoder.similarity.spec:
+            similarities.append(self.start.similarity)
         metrics, norms, baseline = dict[str, float](), dict[str, float](), dict[str, float]()
         for name, task in self.evaluations.tasks.items():
-            metrics_of = self.evaluations.metrics_of(name)
-            request = Request(encoder, [encoder.similarity, *also], metrics_of, precision=self.precision)
-            result, *start = task.evaluate(request)
-            metrics |= {f"{name}:{key}": value for key, value in result.metrics.items()}
-            norms |= {f"{name}:{key}": value for key, value in result.norms.items()}
-            baseline |= {f"{name}:{key}": value for own_result in start for key, value in own_result.metrics.items()}
+            request = Request(encoder, similarities, self.evaluations.metrics_of(name), precision=self.precision)
+            result, *of_start = task.evaluate(request)
+            metrics |= _prefixed(name, result.metrics)
+            norms |= _prefixed(name, result.norms)
+            for start_result in of_start:
+                baseline |= _prefixed(name, start_result.metrics)
         if self.held_out is not None:
             metrics[f"{HOLDOUT}:{LOSS}"] = self._held_out_loss(self.held_out)
-        notes = {"baseline": {"similarity": own.spec, "evaluation": baseline}} if baseline else {}
-        self.evaluation_notes = {**notes, "norms": norms}
+        self.evaluation_notes = {}
+        if baseline:
+            self.evaluation_notes["baseline"] = {"similarity": self.start.similarity.spec, "evaluation": baseline}
+        self.evaluation_notes["norms"] = norms
         return metrics
 
     @torch.no_grad()
@@ -379,66 +380,5 @@ class FinetuneTrainer(RunTrainer):
         return True
 
 
-class TableTrainer(FinetuneTrainer):
-    """Trains an encoder whose first module is a table, by the rows that a step touches; on one process's CPU, where it
-    leaves a core to the preparation of batches. NCCL cannot add its gradients."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.threads = torch.get_num_threads()
-        self.model[0].embedding = RowBag(self.model[0].embedding)
-        self.accelerator.clip_grad_norm_ = clip  # torch's takes no sparse gradients
-
-    def make_optimizer(self, groups: list[dict[str, Any]]) -> RowAdamW:
-        _, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-        self.rows = RowAdamW(groups, **{name: value for name, value in options.items() if name != "fused"})
-        return self.rows
-
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train on all cores but one."""
-        with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
-            return super().train(*args, **kwargs)
-
-    def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
-        """Update the batch's rows to the last step before the library reads them."""
-        weight = self.model[0].embedding.weight
-        ids = torch.cat([inputs[role]["input_ids"] for role in ("query", "document")])
-        self.rows.bring(weight, ids.to(weight.device))
-        return super().training_step(model, inputs, *args)
-
-    def measure(self) -> dict[str, float]:
-        with threads(self.threads):
-            return super().measure()
-
-    @contextmanager
-    def settled(self, computes: bool = False) -> Iterator[None]:
-        with self.rows.whole() if self.optimizer is not None else nullcontext():
-            yield
-
-    def settle(self) -> None:
-        for table in self.rows.tables:
-            self.rows.bring(table)
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """PyTorch computes with ``count`` threads on a CPU."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def one_thread_tokenises() -> Iterator[None]:
-    """The library tokenizers uses one thread, not all cores."""
-    before = os.environ.get("TOKENIZERS_PARALLELISM")
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    try:
-        yield
-    finally:
-        del os.environ["TOKENIZERS_PARALLELISM"]
-        if before is not None:
-            os.environ["TOKENIZERS_PARALLELISM"] = before
+def _prefixed(task: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {f"{task}:{name}": value for name, value in values.items()}

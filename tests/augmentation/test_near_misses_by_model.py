@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from retrokit.augmentation.near_misses import by_model, registry
-from retrokit.augmentation.near_misses.by_model import CAUSES, SYSTEM, answered, why_rejected
-from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.near_misses.files import write_near_misses
+from retrokit.augmentation.edits import NEAR_MISSES, by_model
+from retrokit.augmentation.edits.by_model import CAUSES, SYSTEM, answered, why_rejected
+from retrokit.augmentation.edits.family import load_families
+from retrokit.augmentation.edits.files import write_near_misses
 from retrokit.core.errors import ServiceError
 from retrokit.llm.session import BudgetSpent
 from tests.llm.server import ChatServer, Plan, error, message
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
 
-FAMILIES = load_families()
+FAMILIES = load_families(NEAR_MISSES)
 ANIMALS = ["cat", "dog", "bird", "fish", "horse", "mouse", "sheep", "goat"]
 TEXTS = [f"The {one} sees the {other} above the house." for one in ANIMALS for other in ANIMALS if one != other]
 
@@ -52,7 +52,7 @@ def write(server: ChatServer, corpus: Path, name: str = "near.jsonl", **options:
     """The lines that come out, and what is said of them."""
     output = corpus.with_name(name)
     spec = f"openai:m,url={server.url}"
-    written = write_near_misses(str(corpus), str(output), families=registry.names(), llm=spec, **options)
+    written = write_near_misses(str(corpus), str(output), families=NEAR_MISSES, llm=spec, **options)
     return [json.loads(line) for line in output.read_text().splitlines()], written
 
 

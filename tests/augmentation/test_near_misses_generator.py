@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from retrokit.augmentation.near_misses.family import Edit, Family, load_families
-from retrokit.augmentation.near_misses.generator import RULES, NearMiss, near_misses, why_not
-from retrokit.augmentation.near_misses.sentence import Sentence
+from retrokit.augmentation.edits.family import Family, Rewriting, load_families
+from retrokit.augmentation.edits.files import near_miss_families
+from retrokit.augmentation.edits.generator import NearMiss, near_misses
+from retrokit.augmentation.edits.running_text import RULES, why_not
+from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.settings import NearMissSettings
 from retrokit.core.errors import UsageError
 from tests.close import LEAST_P
@@ -23,16 +25,16 @@ THINGS = ["apple", "basket", "candle", "drum", "engine", "fiddle", "garden", "ha
 SENTENCES = [f"{name} sees the {thing} in the house." for name, thing in itertools.product(NAMES, THINGS)]
 
 
-def deny(sentence: Sentence) -> Iterator[Edit]:
+def deny(subject: Subject) -> Iterator[Rewriting]:
     """One edit of every sentence."""
-    yield Edit("insert-not", sentence.text.replace("sees", "does not see"))
+    yield Rewriting("insert-not", subject.query.replace("sees", "does not see"))
 
 
-def move(sentence: Sentence) -> Iterator[Edit]:
+def move(subject: Subject) -> Iterator[Rewriting]:
     """Nine edits of one kind, and one of another."""
     for place in "barn shed hall yard tent cave boat shop park".split():
-        yield Edit("change-place", sentence.text.replace("house", place))
-    yield Edit("change-preposition", sentence.text.replace(" in ", " near "))
+        yield Rewriting("change-place", subject.query.replace("house", place))
+    yield Rewriting("change-preposition", subject.query.replace(" in ", " near "))
 
 
 DENY, MOVE = Family("deny", deny), Family("move", move)
@@ -86,8 +88,8 @@ def test_quotas_are_exact_and_reading_stops() -> None:
 def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
     """Each sentence's near-miss is another sentence of the input, whose own split may be the other one."""
 
-    def rotate(sentence: Sentence) -> Iterator[Edit]:
-        yield Edit("next", SENTENCES[(SENTENCES.index(sentence.text) + 1) % len(SENTENCES)])
+    def rotate(subject: Subject) -> Iterator[Rewriting]:
+        yield Rewriting("next", SENTENCES[(SENTENCES.index(subject.query) + 1) % len(SENTENCES)])
 
     counts: Counter[str] = Counter()
     found = list(near_misses(SENTENCES, [Family("rotate", rotate)], split=0.5, counts=counts))
@@ -113,9 +115,9 @@ def test_no_paraphrase_is_in_both_splits() -> None:
 
 
 def test_no_pair_twice_in_either_order() -> None:
-    def swap(sentence: Sentence) -> Iterator[Edit]:
+    def swap(subject: Subject) -> Iterator[Rewriting]:
         there, back = SENTENCES[0], SENTENCES[1]
-        yield Edit("swap", back if sentence.text == there else there)
+        yield Rewriting("swap", back if subject.query == there else there)
 
     counts: Counter[str] = Counter()
     found = list(
@@ -162,9 +164,11 @@ def test_a_negative_that_is_the_paraphrase_is_none() -> None:
 
 def test_wrong_use_is_one_clear_line() -> None:
     with pytest.raises(
-        UsageError, match=r"'x'; known: negation, binding, spatial\n.* 'spacial' \(did you mean spatial\?\)"
+        UsageError, match=r"'x'; known: negation, binding, .*\n.* 'spacial' \(did you mean spatial or spacing\?\)"
     ):
         load_families(["x", "spacial", "spatial"])
+    with pytest.raises(UsageError, match=r"^typos, case: keeps the meaning"):
+        near_miss_families(["numbers", "typos", "case"])
     with pytest.raises(UsageError, match="named twice: spatial, spatial"):
         load_families(["spatial", "spatial"])
     with pytest.raises(UsageError, match="`per_family=` 0 is out of range"):

@@ -175,7 +175,7 @@ def test_a_grade_is_read(answer, grade):
     ("given", "told"),
     [
         ({"types": ("claim", "riddle")}, "riddle: unknown type of query; known: keywords, question, claim"),
-        ({"searcher": "none", "negatives": 2}, "`negatives=` are hits of the round trip"),
+        ({"searcher": "none", "negatives": 2}, "`negatives=` and `searcher=` none exclude each other"),
         ({"output": "-"}, "name the file that keeps the answers: `store=`"),
         ({"judge": "opneai:x"}, "did you mean openai"),
         ({"searcher": "run:none.trec"}, "none.trec"),

@@ -92,11 +92,11 @@ def test_scored_and_learnt_from(tiny_bert, pairs, tmp_path, capsys, loss):
     ("words", "message"),
     [
         (["--loss", "kl"], "pairs.jsonl:1: no field 'positive_score'"),
-        (["--loss", "kl=0"], "--loss kl=0: expected one of infonce, kl, margin-mse, mse, or a sum of the first three"),
-        (["--loss", "infonce+mse"], "--loss infonce+mse: expected one of"),
-        (["--teacher-temperature", "2"], "--teacher-temperature is for --loss kl"),
+        (["--loss", "kl:0"], "kl:0: weight=0 must be above 0"),
+        (["--loss", "infonce+mse"], "--loss infonce+mse: mse is for scored pairs, and no part of a sum"),
+        (["--loss", "kl:temperature=0"], "kl:temperature=0: temperature=0 must be above 0"),
         (["--loss", "margin-mse", "--scale", "auto"], "--scale auto is for --loss infonce, kl or mse"),
-        (["--loss", "kl", "--directions", "both"], "--directions is for --loss infonce"),
+        (["--loss", "kl:directions=both"], "kl has no parameter 'directions'; it takes weight, temperature"),
     ],
 )
 def test_what_cannot_be_learnt_is_one_line(pairs, tmp_path, capsys, words, message):

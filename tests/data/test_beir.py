@@ -20,6 +20,7 @@ from retrokit.core.notices import listening
 from retrokit.data.beir import RetrievalData, digest_beir, located, read_answers, read_beir, write_beir
 from retrokit.data.corpus import Document
 from retrokit.data.jsonl import strictly
+from retrokit.data.packed_records import TextsById
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import ScoredPair
 from tests.evaluation.fakes import Notices
@@ -51,10 +52,8 @@ def test_one_split(folder: Path) -> None:
     assert read_beir(folder) == RetrievalData(
         name="pets",
         split="test",
-        document_ids=["d1", "d2", "d3"],
-        documents=["Cats They purr.", "Dogs bark.", ""],
-        query_ids=["q1", "q2"],
-        queries=["who purrs?", "who barks?"],
+        documents_by_id=TextsById([("d1", "Cats They purr."), ("d2", "Dogs bark."), ("d3", "")]),
+        queries_by_id=TextsById([("q1", "who purrs?"), ("q2", "who barks?")]),
         qrels={"q2": {"d2": 1}, "q1": {"d1": 2, "d2": 0}},
         counts={
             "documents": 3,

@@ -235,7 +235,7 @@ def test_what_does_not_fit(more: str, problem: str, monkeypatch: pytest.MonkeyPa
     "words",
     [
         ["eval", "api:model", "--on", "beir:data"],
-        ["finetune", "static:4", "--data", "absent.jsonl", "--guide", "api:model", "-o", "run"],
+        ["finetune", "static:4", "--data", "absent.jsonl", "--loss", "infonce:guide=api:model", "-o", "run"],
         ["build-sure", "data", "--llm", "openai:model", "-o", "testbed"],
         ["rerank", "static:4", "--on", "beir:data", "--with", "llm:openai:model"],
     ],

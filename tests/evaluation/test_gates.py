@@ -94,13 +94,13 @@ def test_the_system_that_others_are_compared_with_is_named(name, data, tmp_path,
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--junit", "x.xml"], "--junit reports gates"),
+        (["--junit", "x.xml"], "--junit needs --fail-under"),
         (["--baseline-system", "run:nowhere"], "--baseline-system run:nowhere is none of run:"),
         (["--baseline-system", "{run} dot"], "there is none of that name; there are {run} own"),
         (["--gate-metric", "ndgc@10"], "did you mean ndcg"),
         (["--fail-under", "mrr@10=0", "--junit", "{folder}"], "could not be written: it is a folder"),
         (["--fail-if-worse", "--junit", "{folder}/junit.xml"], "--fail-if-worse compares nothing here: one system"),
-        (["--max-drop", "0.1"], "--max-drop needs --baseline FILE"),
+        (["--max-drop", "0.1"], "--max-drop needs --baseline"),
     ],
 )
 def test_wrong_use_is_one_line(words, told, data, tmp_path, capsys):

@@ -50,7 +50,7 @@ def odd(kind: str, device: str | None = None) -> GivenEncoder:
 
 @pytest.fixture(autouse=True)
 def _odd_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry("odd", "", f"{__name__}:odd", (Param("kind", str, required=True),), "kind")
+    entry = Entry("odd", "", f"{__name__}:odd", (Param("kind", required=True),), "kind")
     monkeypatch.setitem(encoders.registry._entries, "odd", entry)
     monkeypatch.setattr(significance, "RESAMPLES", 20)
 

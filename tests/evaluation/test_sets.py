@@ -57,6 +57,21 @@ def test_figures_are_unweighted_means_over_the_sets(folder: Path) -> None:
     assert (result.task, result.main_metric) == (f"beir:{folder}", "ndcg@10")
 
 
+def test_a_run_of_sets_is_read_as_it_is_written(folder: Path) -> None:
+    pytest.importorskip("bm25s", reason="the extra bm25 is not installed")
+    run, on = str(folder.parent / "run.trec"), [f"beir:{folder}"]
+    (written,) = evaluate(["bm25"], on=on, save_run=run).results
+    systems = [f"run:{run}", f"hybrid:a=run:{run},b=run:{run}"]
+    read, fused = evaluate(systems, on=on, keep_runs=True).results
+    assert read.run == written.run
+    assert (read.metrics, read.per_query) == (written.metrics, written.per_query)
+    assert fused.metrics == written.metrics
+    (of_set,) = [line for line in Path(run).read_text().splitlines() if line.startswith("trees/")]
+    Path(run).write_text(f"{of_set}\n")
+    with pytest.raises(DataError, match=r"run\.trec: none of its queries is among those searched for"):
+        evaluate([f"run:{run}"], on=on)
+
+
 def test_systems_are_compared_over_the_sets(folder: Path) -> None:
     pytest.importorskip("bm25s", reason="the extra bm25 is not installed")
     metrics = ["recall_1", "tools:P_1"]

@@ -10,8 +10,9 @@ import pytest
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
 from retrokit.evaluation import registry
-from retrokit.evaluation.comparison import trained
-from retrokit.evaluation.comparison.trained import overlaps_with_training, training_of
+from retrokit.evaluation.comparison import leaks
+from retrokit.evaluation.comparison.leaks import overlaps_with_training
+from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.training.config import FinetuneConfig
@@ -116,7 +117,7 @@ def test_data_that_are_not_at_hand_are_said(
     elif what == "changed":
         Path(data).write_text('{"anchor": "a", "positive": "b"}\n')
     else:
-        monkeypatch.setattr(trained, "MOST", 10)
+        monkeypatch.setattr(leaks, "MOST", 10)
     recorder = Notices()
     with listening(recorder):
         assert overlaps_with_training([registry.create_on(task, "cpu")], [], [run], 0) == []

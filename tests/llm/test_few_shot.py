@@ -10,9 +10,9 @@ import pytest
 
 from retrokit import cli
 from retrokit.augment import queries
-from retrokit.augmentation.near_misses import by_model
-from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.near_misses.files import write_near_misses
+from retrokit.augmentation.edits import NEAR_MISSES, by_model
+from retrokit.augmentation.edits.family import load_families
+from retrokit.augmentation.edits.files import write_near_misses
 from retrokit.augmentation.queries import SHAPES
 from retrokit.core.errors import DataError
 from retrokit.data.jsonl import write_jsonl
@@ -138,7 +138,7 @@ def examples(template: str, *fields: str) -> list[tuple[str, ...]]:
     return [match.groups() for part in template.split("\n\n")[:-1] if (match := re.fullmatch(pattern, part))]
 
 
-FAMILY_PROMPTS = {prompt.name: prompt for prompt in by_model.prompts_of(load_families(), "few-shot")}
+FAMILY_PROMPTS = {prompt.name: prompt for prompt in by_model.prompts_of(load_families(NEAR_MISSES), "few-shot")}
 
 
 @pytest.mark.parametrize(

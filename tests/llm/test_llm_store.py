@@ -74,7 +74,7 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
     ResponseStore(tmp_path / "s.db").close()
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(DataError, match=r"is a response store of a later retrokit \(version 9, not 1\)"):
+    with pytest.raises(DataError, match=r"s.db: the file is of a later retrokit \(version 9, not 1\)"):
         ResponseStore(tmp_path / "s.db")
 
 

@@ -20,9 +20,7 @@ def register(monkeypatch: pytest.MonkeyPatch, vectors: Mapping[str, Mapping[str,
     """Put encoders into the registry for a test: ``{name: {text: vector}}``; returns their specs."""
     from retrokit.core.registry import Param
 
-    entry = Entry(
-        "given", "a test's", "tests.probing.given:make", (Param("name", str, required=True),), positional="name"
-    )
+    entry = Entry("given", "a test's", "tests.probing.given:make", (Param("name", required=True),), positional="name")
     encoders.registry.names()
     monkeypatch.setitem(encoders.registry._entries, "given", entry)
     for name, own in vectors.items():

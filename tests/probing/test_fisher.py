@@ -70,7 +70,7 @@ def test_what_is_normalised_has_exactly_no_information():
     assert by_name["qnorm"].query == 0.0 < by_name["qnorm"].document
     assert by_name["dnorm"].document == 0.0 < by_name["dnorm"].query
     assert all(by_name[name].angle > 0 for name in FAMILY)
-    assert by_name["cosine"].to_json()["log10"]["document"] is None
+    assert by_name["cosine"].log10["document"] is None
 
 
 def test_information_is_the_mean_square():
@@ -132,10 +132,10 @@ def test_fewer_pairs_than_dimensions_are_said():
     texts = sentences(80)
     few = measure(hashed(0), list(zip(texts[:12], texts[12:24], strict=True)), "texts")
     many = measure(hashed(0), list(zip(texts[:40], texts[40:], strict=True)), "texts")
-    assert "12 pairs, 16 dimensions" in few.method
-    assert "fewer pairs than dimensions: κ covers at most 12 directions" in few.method
-    assert "fewer" not in many.method
-    assert "1e-10 of the largest" in many.method
+    assert "12 pairs, 16 dimensions" in few.kappa
+    assert "fewer pairs than dimensions: κ covers at most 12 directions" in few.kappa
+    assert "fewer" not in many.kappa
+    assert "1e-10 of the largest" in many.kappa
 
 
 @pytest.mark.parametrize(("pairs", "is_too_few"), [(344, True), (1536, False)])

@@ -169,7 +169,7 @@ def test_the_gain_is_that_of_eval(large, monkeypatch):
     apart = probe_magnitude(["other"], [spec], cv_reference="one").results[0]
     assert (apart.gain, apart.cv_ratio) == (probe_magnitude(["other"], [spec]).results[0].gain, against.cv_ratio)
     assert probe_magnitude(["other"], [spec], reference_encoder="one").results[0].cv_ratio is None
-    with pytest.raises(UsageError, match="`reference_encoder=` is for the gain, which takes labels"):
+    with pytest.raises(UsageError, match="`reference_encoder=` and `without_labels=` exclude each other"):
         probe_magnitude(["other"], [spec], without_labels=True, reference_encoder="one")
 
 

@@ -12,11 +12,11 @@ import pytest
 
 import retrokit
 from retrokit import cli
-from retrokit.augmentation.near_misses.by_model import prompts_of
-from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.stress import registry
-from retrokit.augmentation.stress.capability import CONTROL, EDIT, FUNCTION_WORDS, LEXICON, load_capabilities
-from retrokit.augmentation.stress.generator import PER_TEXT, StressEdit, StressText, sample_of, stress_edits
+from retrokit.augmentation.edits import registry
+from retrokit.augmentation.edits.by_model import prompts_of
+from retrokit.augmentation.edits.family import CONTROL, EDIT, Edit, load_families
+from retrokit.augmentation.edits.generator import PER_TEXT, EditCase, TextToEdit, edit_set, sample_of
+from retrokit.augmentation.edits.subject import FUNCTION_WORDS, LEXICON, Passage
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, to_json
 from retrokit.metrics.significance import wilson
@@ -184,26 +184,26 @@ DEFECTS: dict[str, tuple[Pair, set[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def edits() -> list[StressEdit]:
-    texts = [StressText(f"{i}", text, None, translation) for i, (translation, text) in enumerate(TRANSLATED.items())]
-    return stress_edits(texts, load_capabilities(), 0).edits
+def edits() -> list[EditCase]:
+    texts = [TextToEdit(f"{i}", text, None, translation) for i, (translation, text) in enumerate(TRANSLATED.items())]
+    return edit_set(texts, load_families(), 0).cases
 
 
-def rates(score: Pair, edits: list[StressEdit], tolerance: float = 0.05) -> dict[str, float]:
+def rates(score: Pair, edits: list[EditCase], tolerance: float = 0.05) -> dict[str, float]:
     outcomes = outcomes_of(
         lambda qs, ts: np.array([score(*pair) for pair in zip(qs, ts, strict=True)]), edits, tolerance
     )
     by_name: dict[str, list[bool]] = {}
     for edit, passed in zip(edits, outcomes.passed.tolist(), strict=True):
-        by_name.setdefault(edit.capability, []).append(passed)
+        by_name.setdefault(edit.edit.family, []).append(passed)
     return {name: sum(passed) / len(passed) for name, passed in by_name.items()}
 
 
 def test_there_are_edits_of_every_capability(edits):
-    assert {edit.capability for edit in edits} == set(registry.names())
-    assert {edit.kind for edit in edits} == {EDIT, CONTROL}
-    assert max(Counter((edit.id, edit.capability) for edit in edits).values()) == PER_TEXT
-    assert all(edit.edited != edit.original or edit.edited_query != edit.query for edit in edits)
+    assert {edit.edit.family for edit in edits} == set(registry.names())
+    assert {edit.edit.kind for edit in edits} == {EDIT, CONTROL}
+    assert max(Counter((edit.id, edit.edit.family) for edit in edits).values()) == PER_TEXT
+    assert all(edit.edit.after != edit.edit.before or edit.edited_query != edit.query for edit in edits)
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
@@ -217,7 +217,8 @@ def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
     scores = {"original": 0.9, "edited": 0.6, "harmless": 0.7, "other": 0.1}
 
     def outcome(kind: str, tolerance: float = 0.1, **changed: float):
-        edit = StressEdit("1", "c", kind, "e", "q", "original", "edited", "q", ("harmless",), ("other",), 0)
+        change = Edit("c", "e", Passage("", "original", ""), "edited", None, kind == EDIT)
+        edit = EditCase("1", 0, "q", change, ("harmless",), ("other",))
         values = scores | changed
         outcomes = outcomes_of(lambda qs, ts: np.array([values[text] for text in ts]), [edit], tolerance)
         return bool(outcomes.passed[0]), round(float(outcomes.falls[0]), 6), round(float(outcomes.bounds[0]), 6)
@@ -238,13 +239,13 @@ def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
 
 
 def test_the_same_seed_gives_the_same_edits_in_any_order():
-    texts = [StressText(f"{i}", sentence) for i, sentence in enumerate(SENTENCES)]
+    texts = [TextToEdit(f"{i}", sentence) for i, sentence in enumerate(SENTENCES)]
     drawn = [sample_of(order, 8, seed) for order in (texts, texts[::-1]) for seed in (1, 1)]
     assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
     assert sample_of(texts, 8, 2) != drawn[0]
-    chosen = load_capabilities(["numbers", "typos", "stuffing"])
-    assert stress_edits(drawn[0], chosen, 1) == stress_edits(drawn[2], chosen, 1)
-    assert stress_edits(drawn[0], chosen, 1) != stress_edits(drawn[0], chosen, 2)
+    chosen = load_families(["numbers", "typos", "stuffing"])
+    assert edit_set(drawn[0], chosen, 1) == edit_set(drawn[2], chosen, 1)
+    assert edit_set(drawn[0], chosen, 1) != edit_set(drawn[0], chosen, 2)
 
 
 @pytest.mark.parametrize(
@@ -276,27 +277,25 @@ def test_the_same_seed_gives_the_same_edits_in_any_order():
     ],
 )
 def test_rules(capability, sentence, edited):
-    found = stress_edits([StressText("1", sentence)], load_capabilities([capability]), 0).edits
-    assert {edit.edited for edit in found} == edited
+    found = edit_set([TextToEdit("1", sentence)], load_families([capability]), 0).cases
+    assert {edit.edit.after for edit in found} == edited
     assert all("not" in edit.edited_query.split() for edit in found if capability == "keywords")
 
 
 def test_a_judged_document_is_edited_where_its_answer_is():
     text = "A title of ten words. The dog ate 12 sausages. The cat slept for 13 hours. Nobody saw 14 birds."
-    capabilities = load_capabilities(["numbers", "units"])
-    edits = stress_edits([StressText("1", text, "Did the dog eat 12 sausages?")], capabilities, 0).edits
-    assert [edit.original for edit in edits] == [text]
+    capabilities = load_families(["numbers", "units"])
+    edits = edit_set([TextToEdit("1", text, "Did the dog eat 12 sausages?")], capabilities, 0).cases
+    assert [edit.edit.before for edit in edits] == [text]
     assert re.fullmatch(
         r"A title of ten words. The dog ate \d2 sausages. The cat slept for 13 hours. Nobody saw 14 birds.",
-        edits[0].edited,
+        edits[0].edit.after,
     )
     assert edits[0].harmless[1] == text.replace("The dog", "In fact, the dog")
-    (edit,) = stress_edits(
-        [StressText("1", "The dog ate 12 sausages.", "Did the dog eat 12?")], capabilities[:1], 0
-    ).edits
-    assert edit.original == "The dog ate 12 sausages."
+    (edit,) = edit_set([TextToEdit("1", "The dog ate 12 sausages.", "Did the dog eat 12?")], capabilities[:1], 0).cases
+    assert edit.edit.before == "The dog ate 12 sausages."
     # the query does not have the number that the edit takes away
-    assert stress_edits([StressText("1", text, "Did the dog eat sausages?")], capabilities, 0).edits == []
+    assert edit_set([TextToEdit("1", text, "Did the dog eat sausages?")], capabilities, 0).cases == []
 
 
 # --- the probe
@@ -412,16 +411,16 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["bm25"], **about, "on": "beir:x"}, "give `texts=` or `on=`"),
         (about, "give systems, or `save_edits=`"),
         ({"encoders": ["bm25", "bm25"], **about}, "a system is named twice: bm25, bm25"),
-        ({"encoders": ["bm25"], "on": "beir:x", "with_": "none", "field": "body"}, "`field=` is of `texts=`"),
+        ({"encoders": ["bm25"], "on": "beir:x", "with_": "none", "field": "body"}, "`field=` needs `texts=`"),
         ({"texts": str(corpus), "save_edits": "x.jsonl", "with_": "maxsim"}, "`with_=` reranks what a system fails"),
         ({"encoders": ["bm25"], **about, "capabilities": ["language"]}, "language takes `translations=`"),
         ({"encoders": ["bm25"], **about, "capabilities": ["case"], "translations": "x"}, "`translations=` are of the"),
-        ({"encoders": ["bm25"], **about, "store": "x.sqlite"}, "about the model of `llm=`, which is not given"),
-        ({"texts": str(corpus), "save_edits": "x.jsonl", "sure": "x"}, "`sure=` measures systems: give one"),
+        ({"encoders": ["bm25"], **about, "store": "x.sqlite"}, "`store=` needs `llm=`"),
+        ({"texts": str(corpus), "save_edits": "x.jsonl", "sure": "x"}, "`sure=` needs `encoders=`"),
         ({"encoders": ["bm25"], **about, "sure": "x"}, "sure:x"),
-        ({"encoders": ["bm25"], **about, "junit": "x.xml"}, "give `fail_under=`"),
-        ({"encoders": ["bm25"], **about, "capabilities": ["negations"]}, "unknown capability 'negations'"),
-        ({"encoders": ["bm25"], **about, "fail_under": ["negatoin=1"]}, "unknown capability 'negatoin'"),
+        ({"encoders": ["bm25"], **about, "junit": "x.xml"}, "`junit=` needs `fail_under=`"),
+        ({"encoders": ["bm25"], **about, "capabilities": ["negations"]}, "unknown family of edits 'negations'"),
+        ({"encoders": ["bm25"], **about, "fail_under": ["negatoin=1"]}, "unknown family of edits 'negatoin'"),
         ({"encoders": ["bm25"], **about, "fail_under": ["negation=30"]}, "negation=30: a pass rate is from 0 to 1"),
         ({"encoders": ["bm25"], **about, "fail_under": ["codes=1"]}, "`fail_under=` codes: 4 edits are too few"),
         ({"encoders": ["static:8", f"run:{run}"], **unread}, "ranks by ids"),

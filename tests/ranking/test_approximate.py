@@ -43,6 +43,14 @@ def test_a_flat_index_finds_what_exact_search_finds(monkeypatch: pytest.MonkeyPa
     assert (found.recall, found.queries_checked) == ({10: 1.0, 20: 1.0}, 7)
 
 
+def test_no_query_finds_nothing_and_measures_no_recall() -> None:
+    queries, documents = embeddings()
+    index = ApproximateIndex(retrokit.similarity("cosine"), documents, "Flat")
+    found = index.search(queries[:0], 4)
+    assert (found.scores.shape, found.indices.shape, found.recall) == ((0, 4), (0, 4), {})
+    assert index.search(queries, 4).recall == {4: 1.0}
+
+
 @pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4"])
 def test_a_graph_finds_more_the_longer_it_searches(spec: str) -> None:
     queries, documents = embeddings(40, 2000)

@@ -7,8 +7,9 @@ import pytest
 
 import retrokit
 from retrokit.core.errors import DataError
-from retrokit.data.exports import CANARY_COUNT, open_export, read_canaries
+from retrokit.data.exports import CANARY_COUNT, open_export
 from retrokit.data.jsonl import write_jsonl
+from retrokit.extensions.vectors.canaries import read_canaries
 from retrokit.ranking.export import export
 from tests.models import sentences
 

@@ -18,7 +18,7 @@ from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.ranking.export import export, open_export
 from retrokit.ranking.retrieval.approximate import ApproximateIndex
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import export_index
+from retrokit.ranking.retrieval.dense import dense, export_index
 from tests.evaluation.fakes import Notices, write_lines
 from tests.models import sentences
 
@@ -101,6 +101,19 @@ def test_no_document_is_embedded(tiny_bert, corpus, tmp_path, monkeypatch):
     assert index.search(TextList(), 3) == []
     with pytest.raises(UsageError, match="k must be at least 1"):
         index.search(TextList(QUERIES), 0)
+
+
+def test_of_equal_scores_the_lower_position_in_the_list_comes_first(tiny_bert, corpus, tmp_path):
+    """Also if the two lie in different shards, of which the later one has the document that is listed first."""
+    folder = made(tiny_bert, corpus, tmp_path / "out", shards=3)
+    searcher = dense(str(tiny_bert), export=str(folder.folder), precision="fp32")
+    listed = searcher.index(TextList(TEXTS[::-1], folder.ids()[::-1]))
+    twins = [len(TEXTS) - 1 - 40, len(TEXTS) - 1 - 3]
+    ((scores, positions),) = listed.search(TextList(TEXTS[3:4]), 2)
+    assert scores[0] == scores[1]
+    assert positions.tolist() == twins
+    ((_, positions),) = listed.search(TextList(TEXTS[3:4]), 1)
+    assert positions.tolist() == twins[:1]
 
 
 def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):

@@ -263,7 +263,7 @@ def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path) -
     with serve(by_value) as server:
         found = run(server)
         assert len(server.log.bodies) == 9 - 2  # three windows a query
-    before, after = found.whole.results
+    before, after = found.results
     assert (before.metrics["accuracy@1"], after.metrics["accuracy@1"]) == (0, 1)
     assert trec_order(after.run["q1"])[:3] == ["d11", "d10", "d09"]
     counts = after.configuration["reranker_counts"]

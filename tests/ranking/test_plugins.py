@@ -18,7 +18,7 @@ CAUTIOUS = Entry(
     "cautious",
     "nothing for a query of one letter",
     "elsewhere_impl:cautious",
-    (Param("searcher", str, required=True),),
+    (Param("searcher", required=True),),
     positional="searcher",
 )
 LONGEST = Entry("longest", "the longest documents first", "elsewhere_impl:Longest")

@@ -16,7 +16,7 @@ from retrokit.core.notices import listening
 from retrokit.data.trec import read_run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
-from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
+from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking.reranking import kept
 from tests.evaluation.fakes import Notices, write_folder, write_lines
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "data", DOCUMENTS, QUERIES, QRELS)
 
 
-def reranked(folder: Path, run: dict[str, dict[str, float]] | Path, *names: str, **options: object) -> Reranking:
+def reranked(folder: Path, run: dict[str, dict[str, float]] | Path, *names: str, **options: object) -> Evaluation:
     """Both stages of a run on a folder, with the rerankers ``names``."""
     path = run
     if isinstance(run, dict):
@@ -53,7 +53,7 @@ def reranked(folder: Path, run: dict[str, dict[str, float]] | Path, *names: str,
 def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = register(monkeypatch, fake=SCORES)
     found = reranked(folder, RUN, depth=3, save_run=str(tmp_path / "second.trec"))
-    before, after = found.whole.results
+    before, after = found.results
     # q1: b is second; q2: c is third and d fourth
     assert before.metrics["mrr@10"] == pytest.approx((1 / 2 + 1 / 3) / 2)
     assert before.metrics["accuracy@1"] == 0
@@ -72,24 +72,24 @@ def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert after.configuration["cost"]["pairs_computed"] == 6
     assert made[0].calls == [[(text, f"text {name}") for text in QUERIES.values() for name in "abc"]]
     assert read_run(tmp_path / "second.trec") == after.run
-    assert list(found.whole.shown.values()) == [["ndcg@10", "accuracy@1", "mrr@10"]]
+    assert list(found.shown.values()) == [["ndcg@10", "accuracy@1", "mrr@10"]]
     assert not (tmp_path / "second.trec.work").exists()
 
 
 def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, fake=SCORES)
     # q1: min-max of the first stage 1, 2/3, 1/3, 0; of the reranker 0, 0.8/4.9, 1, 1
-    run = reranked(folder, RUN, blend=0.25).whole.results[1].run["q1"]
+    run = reranked(folder, RUN, blend=0.25).results[1].run["q1"]
     expected = {"a": 0.75, "b": 0.5 + 0.2 / 4.9, "c": 0.25 + 0.25, "d": 0.25}
     assert run == pytest.approx(expected)
     # the reranker ranks c, d (an equal score, later in the first stage), b, a
-    found = reranked(folder, RUN, fusion="rrf").whole.results[1]
+    found = reranked(folder, RUN, fusion="rrf").results[1]
     expected = {"a": 1 / 61 + 1 / 64, "b": 1 / 62 + 1 / 63, "c": 1 / 63 + 1 / 61, "d": 1 / 64 + 1 / 62}
     assert found.run["q1"] == pytest.approx(expected, rel=1e-12)
     assert found.similarity == "own + fake, rrf"
     for weight, same in ((0.0, 0), (1.0, 1)):
-        results = reranked(folder, RUN, blend=weight).whole.results
-        alone = reranked(folder, RUN).whole.results
+        results = reranked(folder, RUN, blend=weight).results
+        alone = reranked(folder, RUN).results
         assert results[1].metrics == alone[same].metrics
         assert trec_order(results[1].run["q2"]) == trec_order(alone[same].run["q2"])
 
@@ -99,7 +99,7 @@ def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_equal_scores_keep_the_order_of_the_first_stage(folder, monkeypatch, value, depth):
     register(monkeypatch, fake=lambda query, document: value)
     with listening(notices := Notices()):
-        before, after = reranked(folder, RUN, depth=depth).whole.results
+        before, after = reranked(folder, RUN, depth=depth).results
     assert after.metrics == before.metrics
     assert [trec_order(after.run[query]) for query in RUN] == [trec_order(before.run[query]) for query in RUN]
     problem = "fake: all scores are equal for 2 of 2 queries; their documents keep the first stage's order"
@@ -112,7 +112,7 @@ def test_what_lies_below_the_depth_stays_behind(folder: Path, monkeypatch: pytes
     long = write_folder(folder.parent / "long", documents, {"q": "query"}, {"q": {"d250": 1}})
     register(monkeypatch, fake=lambda query, document: size * (1 + hashed(query, document)))
     first = {"q": {name: -float(i) for i, name in enumerate(documents)}}
-    result = reranked(long, first, depth=20).whole.results[1]
+    result = reranked(long, first, depth=20).results[1]
     order = trec_order(result.run["q"])
     assert order[20:] == list(documents)[20:]
     assert sorted(order[:20]) == list(documents)[:20]
@@ -139,7 +139,7 @@ def test_metrics_and_tests_are_those_of_others(many, tmp_path, monkeypatch):
     folder, run = many
     save = tmp_path / "runs"
     found = reranked(folder, run, "fake", "other", depth=12, save_run=str(save))
-    before, *after = found.whole.results
+    before, *after = found.results
     assert [result.counts["queries_without_candidates"] for result in after] == [2, 2]
     qrels = read_qrels(folder / "qrels" / "test.tsv")
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "success.1", "recip_rank"})
@@ -159,7 +159,7 @@ def test_metrics_and_tests_are_those_of_others(many, tmp_path, monkeypatch):
         a, b = before.per_query["ndcg@10"], result.per_query["ndcg@10"]
         t_test = ttest_rel([b[query] for query in qrels], [a[query] for query in qrels])
         p_values.append(max(t_test.pvalue, randomisation_test(a, b)))
-    compared = [c for c in found.whole.comparisons if c.metric == "ndcg@10"]
+    compared = [c for c in found.comparisons if c.metric == "ndcg@10"]
     assert [c.corrected_p for c in compared] == pytest.approx(holm(p_values))
     assert [c.test.difference for c in compared] == pytest.approx(
         [result.metrics["ndcg@10"] - before.metrics["ndcg@10"] for result in after]
@@ -187,7 +187,7 @@ def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkey
     assert [len(one.calls) for one in made[1:]] == [3, blocks - 3]
     assert broken.read_bytes() == whole.read_bytes()
     assert not (tmp_path / "broken.trec.work").exists()
-    cost = found.whole.results[1].configuration["cost"]
+    cost = found.results[1].configuration["cost"]
     assert (cost["pairs"], cost["pairs_computed"]) == (456, 456 - 3 * 96)
 
 
@@ -217,7 +217,7 @@ def test_what_a_query_excludes_never_comes_back(tmp_path: Path, monkeypatch: pyt
     write_lines(tmp_path / "b" / "examples.jsonl", [{**example, "reasoning": ""}])
     write_run(tmp_path / "r.trec", {"q1": RUN["q1"]}, "x")
     found = rerank(None, [f"bright:{tmp_path / 'b'}"], ["fake"], TwoStageOptions(run=str(tmp_path / "r.trec")))
-    before, after = found.whole.results
+    before, after = found.results
     assert "d" not in before.run["q1"]
     assert trec_order(after.run["q1"])[0] == "c"
     assert after.counts["run_documents_left_out"] == 1
@@ -230,19 +230,19 @@ def test_seeds_of_either_stage_are_averaged(many, tmp_path, monkeypatch):
     fresh = [f"static:16,seed={seed}" for seed in (1, 2)]
     results = str(tmp_path / "results")
     behind = reranked(folder, run, *fresh, "fake", results=results)
-    first, seeds, fake = behind.whole.systems
+    first, seeds, fake = behind.systems
     assert (len(first.results), len(fake.results), seeds.seeds) == (1, 1, ("1", "2"))
-    assert (seeds.encoder, first.encoder) == (first.encoder, behind.whole.results[0].encoder)
+    assert (seeds.encoder, first.encoder) == (first.encoder, behind.results[0].encoder)
     assert seeds.similarity == "own + static:16,seed=* (2 seeds)"
-    values = [one.metrics["ndcg@10"] for one in behind.whole.results[1:3]]
+    values = [one.metrics["ndcg@10"] for one in behind.results[1:3]]
     assert seeds.metrics["ndcg@10"] == pytest.approx(np.mean(values))
     assert seeds.deviation("ndcg@10") == pytest.approx(np.std(values, ddof=1))
     kept = evaluate(results=results)
-    assert [one.name for one in kept.systems] == [one.name for one in behind.whole.systems]
-    page = Evaluation.from_json(json.loads(json.dumps(behind.whole.to_json())))
-    assert [(one.name, one.seeds) for one in page.systems] == [(one.name, one.seeds) for one in behind.whole.systems]
+    assert [one.name for one in kept.systems] == [one.name for one in behind.systems]
+    page = Evaluation.from_json(json.loads(json.dumps(behind.to_json())))
+    assert [(one.name, one.seeds) for one in page.systems] == [(one.name, one.seeds) for one in behind.systems]
     # as first stages, and both: the seeds of one reranker stay apart from another's
-    both = rerank(fresh, [f"beir:{folder}"], ["fake", *fresh], TwoStageOptions()).whole.systems
+    both = rerank(fresh, [f"beir:{folder}"], ["fake", *fresh], TwoStageOptions()).systems
     assert [(len(one.results), one.seeds) for one in both] == [
         (2, ("1", "2")),
         (2, ("1", "2")),
@@ -256,8 +256,8 @@ def test_seeds_of_either_stage_are_averaged(many, tmp_path, monkeypatch):
     [
         (None, {}, "needs a first stage"),
         ("bm25", {"run": "x"}, "takes the place of bm25"),
-        ("bm25", {"sim": "dot"}, "are an encoder's"),
-        (None, {"run": "x", "dims": 8}, "are an encoder's"),
+        ("bm25", {"sim": "dot"}, "`sim=` dot: no encoder is evaluated"),
+        (None, {"run": "x", "dims": 8}, "`dims=` 8: no encoder is evaluated"),
         ("bm25", {"paraphrases": "pairs.jsonl"}, "is for near-misses"),
         ("bm25", {"metrics": ("ndgc@10",)}, "did you mean ndcg@10"),
         ("nonsense:x", {"sim": "cosin"}, "cosin"),
@@ -294,8 +294,7 @@ def test_near_misses_are_scikit_learns(tmp_path: Path, monkeypatch: pytest.Monke
     made = register(monkeypatch, fake=lambda query, document: hashed(query, document) + 0.3 * document.startswith("s"))
     path = near_misses(tmp_path)
     found = rerank(None, [f"pairs:{path}"], ["fake"])
-    (result,) = found.whole.results
-    assert found.rankings is None
+    (result,) = found.results
     score = lambda query, document: np.float32(made[0]._score(query, document))  # noqa: E731
     positive = np.array([score(f"anchor {i}", f"same {i}") for i in range(30)])
     for family, members in (("", range(30)), ("/negation", range(0, 30, 2)), ("/binding", range(1, 30, 2))):
@@ -309,7 +308,7 @@ def test_near_misses_are_scikit_learns(tmp_path: Path, monkeypatch: pytest.Monke
         own = np.array([score(f"anchor {i}", f"same {i}") for i in members])
         assert result.metrics[f"positive{family}"] == pytest.approx(own.mean())
     assert 0.5 < result.metrics["roc_auc"] < 1
-    (system,) = found.near_misses.systems
+    (system,) = found.systems
     low, high = system.draws("roc_auc").interval
     assert low < result.metrics["roc_auc"] < high
     assert len(made[0].calls[0]) == len(set(made[0].calls[0])) == 90

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from retrokit.core import figures
-from retrokit.data.labelled import LabelledSplit
-from retrokit.evaluation.comparison.comparison import evaluation_of
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Resampled, Result
-from retrokit.evaluation.two_stage import Reranking
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.contrast import ContrastProbe, DimensionContrast, FragmentContrast
 from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
@@ -111,10 +109,16 @@ def geometry(names: Names, fragments: int) -> GeometryProbe:
 
 def labelled_map(names: Names) -> MapProbe:
     labels = [i for i in range(len(names)) for _ in range(3)]
-    every = [str(i) for i in range(len(labels))]
-    data = LabelledSplit(names[0], every, every, labels, list(names), [], [])
+    lines = [str(i) for i in range(len(labels))]
     maps = [TextMap(name, "t-SNE", 0.5, 0.5, RNG.normal(size=(len(labels), 2))) for name in names[:2]]
-    return MapProbe(names[0], 10, data, maps)
+    counts = {
+        "test_texts": 0,
+        "train_texts": 0,
+        "labels": len(names),
+        "texts_without_text": 0,
+        "test_texts_of_unknown_label": 0,
+    }
+    return MapProbe(names[0], names[0], len(labels), 10, counts, list(names), labels, maps, lines)
 
 
 def result(encoder: str, task: str, metrics: Sequence[str], similarity: str = "cosine", shift: float = 0.0) -> Result:
@@ -136,7 +140,7 @@ def result(encoder: str, task: str, metrics: Sequence[str], similarity: str = "c
     )
 
 
-def reranking(names: Names, families: Names) -> Reranking:
+def reranking(names: Names, families: Names) -> Evaluation:
     shifts = enumerate(names)
     ranked = [result("first", names[0], ["ndcg@10", "mrr@10"], name, 0.03 * i) for i, name in shifts]
     endings = ["", *(f"/{family}" for family in families)]
@@ -144,7 +148,7 @@ def reranking(names: Names, families: Names) -> Reranking:
     metrics = [f"{kind}{ending}" for kind in kinds for ending in endings]
     near = [result(name, "pairs:x", metrics, "own") for name in names[:10]]
     shown = {names[0]: ["ndcg@10", "mrr@10"], "pairs:x": ["near_miss"]}
-    return Reranking(evaluation_of([*ranked, *near], shown, {}))
+    return evaluation_of([*ranked, *near], shown, {})
 
 
 def pictures(names: Names) -> dict[str, Draw]:

@@ -12,7 +12,6 @@ from retrokit.data.check import CheckedData, DataFault
 from retrokit.data.jsonl import to_json
 from retrokit.data.records import PrintedRecord
 from retrokit.evaluation.check import DataCheck
-from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.metrics.significance import Share
 from retrokit.probing import registry as probes
 from retrokit.ranking.reranking.verify import Calibration
@@ -26,12 +25,7 @@ from tests.report import gallery
 SHARE = Share(0.25, 0.1, 0.5, 8)
 KIND = {"tried": 4, "at_once": 3, "after_retries": 0, "dropped": 1, "rejections": {"too long": 1}}
 RECORDS: dict[str, PrintedRecord] = {
-    "evaluation": evaluation_of(
-        [gallery.result(name, "sure:a", ["rdc"], shift=0.1 * index) for index, name in enumerate("abc")],
-        {"sure:a": ["rdc"]},
-        {},
-    ),
-    "reranking": gallery.reranking(["a", "b"], ["swap"]),
+    "evaluation": gallery.reranking(["a", "b", "c"], ["swap"]),
     "build-sure": Built(
         Path(),
         {"testbeds": {"precision": {"kept": 3, "dropped": {"summary": 1}}}, "kinds": {"summary": KIND}},

@@ -14,11 +14,11 @@ from scipy import stats
 from retrokit.cli.common import show
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import to_json
-from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
-from retrokit.metrics.significance import randomisation_test
-from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_sheets, form
+from retrokit.metrics.significance import PairedTest, randomisation_test
+from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_sheets, form, gate_sheets
 from retrokit.report.reranking import cost_sheet
 from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
 from retrokit.report.tables import outcome_sheet
@@ -274,3 +274,26 @@ def test_an_undefined_metric_of_an_outcome_is_a_dash_or_left_out() -> None:
         "as it came, under its own dot": "a 0.2500, b –, c –",
         "converged (MAG, C.1)": "not yet",
     }
+
+
+def test_a_change_without_a_test_has_dashes() -> None:
+    test = PairedTest(20, difference=-0.1, low=-0.2, high=0.0, p=0.04)
+    comparison = Comparison("t", "ndcg@10", "old", "new", "paired t-test", test, 0.05, 0.05)
+    changes = [
+        BaselineChange("t", "ndcg@10", "old", "new", 0.5, 0.4, comparison),
+        BaselineChange("t", "ndcg@10", "old", "gone", 0.5, math.nan, None),
+    ]
+    found = replace(evaluation_of([], {}, {}), changes=changes)
+    (sheet,) = gate_sheets(found)
+    assert sheet.columns[-6:] == ["before", "after", "difference", "95% interval", "Holm p", "visible"]
+    assert (sheet.words, sheet.rows[0][:4]) == (4, [("t",), ("new",), ("old",), ("ndcg@10",)])
+    visible = 2.802 / (2 * 1.96) * 0.2
+    assert [cell for (cell,) in sheet.rows[0][4:]] == [
+        "0.5000",
+        "0.4000",
+        "-0.1000 ",
+        "-0.2000 … +0.0000",
+        "0.05",
+        f"{visible:.4f}",
+    ]
+    assert [cell for (cell,) in sheet.rows[1][4:]] == ["0.5000", "–", "–", "–", "–", "–"]

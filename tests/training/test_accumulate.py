@@ -78,10 +78,10 @@ def assert_same(found: Gradients, expected: Gradients) -> None:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "infonce": {"sim": "learn", "directions": "both"},
+    "infonce": {"sim": "learn", "loss": "infonce:directions=both"},
     "cached": {"sim": "qnorm", "mini_batch": 3},
     "checkpointed": {"gradient_checkpointing": True, "mini_batch": 3, "no_duplicates": True},
-    "taught": {"loss": "infonce+kl=0.5"},
+    "taught": {"loss": "infonce+kl:0.5"},
     "mse": {"loss": "mse"},
     "rows": {"encoder": "static:16"},
     "rows-mse": {"encoder": "static:16", "loss": "mse"},

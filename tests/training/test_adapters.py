@@ -41,7 +41,7 @@ def gradients(made: Any) -> dict[str, torch.Tensor]:
 def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, tmp_path, model):
     encoder = request.getfixturevalue(model)
     light = plan(configure(encoder, pairs, precision="bf16"))
-    heavy = plan(configure(encoder, pairs, precision="bf16", merge_lora=True))
+    heavy = plan(configure(encoder, pairs, precision="bf16", lora="2,merge=true"))
     assert types(light.model, "base_layer") == {torch.bfloat16}
     assert types(heavy.model, "base_layer") == {torch.float32}
     assert types(light.model, "lora_") == types(heavy.model, "lora_") == {torch.float32}
@@ -70,9 +70,9 @@ def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, 
         ("1,targets=attention.output.dense", (1, 2, 0.0, {"dense"})),
     ],
 )
-@pytest.mark.parametrize("merge_lora", [False, True])
-def test_updates_are_as_asked(tiny_bert, pairs, tmp_path, lora, expected, merge_lora):
-    made = plan(configure(tiny_bert, pairs, tmp_path / "run", lora=lora, dropout=0.1, merge_lora=merge_lora))
+@pytest.mark.parametrize("ending", ["", ",merge=true"])
+def test_updates_are_as_asked(tiny_bert, pairs, tmp_path, lora, expected, ending):
+    made = plan(configure(tiny_bert, pairs, tmp_path / "run", lora=f"{lora}{ending}", dropout=0.1))
     parts = {place: part for place, part in made.model.named_modules() if hasattr(part, "lora_A")}
     part, rank = next(iter(parts.values())), expected[0]
     dropout = getattr(part.lora_dropout["default"], "p", 0.0)
@@ -129,8 +129,8 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
     encoder = f"model:{request.getfixturevalue(model)},bits={bits}"
     with pytest.raises(UsageError, match="quantised weights are not trained"):
         plan(configure(encoder, pairs, lora=None))
-    with pytest.raises(UsageError, match="quantised weights cannot be merged; leave out `merge_lora=`"):
-        plan(configure(encoder, pairs, merge_lora=True))
+    with pytest.raises(UsageError, match="quantised weights cannot be merged; leave out merge of `lora=`"):
+        plan(configure(encoder, pairs, lora="2,merge=true"))
     made = plan(configure(encoder, pairs))
     assert not {value.dtype for value in made.model.parameters() if value.requires_grad} - {torch.float32}
     stored = sum(value.nbytes for value in made.model.parameters())
@@ -148,14 +148,13 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
 @pytest.mark.parametrize(
     ("encoder", "options", "message"),
     [
-        ("BERT", {"lora": None}, "`load=` needs `lora=`"),
-        ("BERT", {"merge_lora": True}, "`merge_lora=` and `load=` exclude each other"),
-        ("BERT", {"load": "2bit"}, "`load=` 2bit is none of 4bit, 8bit"),
+        ("BERT", {"lora": "2,load=4bit,merge=true"}, "load and merge exclude each other"),
+        ("BERT", {"lora": "2,load=2bit"}, "load=2bit is none of 4bit, 8bit"),
         ("BERT,bits=8", {}, "both name bits; give one"),
-        ("minilm", {}, "`load=`: minilm cannot be loaded in bits; give a folder or a hub id"),
+        ("minilm", {}, "minilm cannot be loaded in bits; give a folder or a hub id"),
     ],
 )
 def test_what_cannot_be_loaded_in_bits_is_one_line(tiny_bert, pairs, encoder, options, message):
     with pytest.raises(UsageError, match=message) as caught:
-        configure(encoder.replace("BERT", str(tiny_bert)), pairs, **{"load": "4bit", **options})
+        configure(encoder.replace("BERT", str(tiny_bert)), pairs, **{"lora": "2,load=4bit", **options})
     assert "\n" not in str(caught.value)

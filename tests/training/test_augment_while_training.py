@@ -112,7 +112,7 @@ def test_masks_come_on_top_of_crops(tiny_bert, corpus):
         ({"augment": ["mask:1.5"]}, "fraction"),
         ({"augment": ["crops", "dropout"]}, "one way to make pairs and at most one mask, not crops, dropout"),
         ({"augment": ["mask:0.1", "mask:0.2"]}, "at most one mask"),
-        ({"augment": ["crops"], "loss": "mse"}, "`augment=` is for `loss=` infonce"),
+        ({"augment": ["crops"], "loss": "mse"}, "`augment=` and `loss=` mse exclude each other"),
     ],
 )
 def test_wrong_augmentations(tiny_bert, corpus, options, message):

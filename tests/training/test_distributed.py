@@ -28,7 +28,9 @@ from tests.processes import Ended, in_processes, retrokit_in, torchrun
 
 def gradients(encoder: Path, data: Path, batch: int, **options: Any) -> Any:
     """The loss and all gradients of a first batch, the mean over the processes."""
-    options |= {"batch_size": batch, **({"guide": f"{encoder},margin=0.001"} if options.get("guide") else {})}
+    options["batch_size"] = batch
+    if options.pop("guide", False):
+        options["loss"] = f"infonce:directions=both,guide={encoder},margin=0.001"
     made = plan(
         FinetuneConfig(str(encoder), [str(data)], **options, steps=1, precision="fp32", dropout=0.0, device="cpu")
     )
@@ -51,9 +53,9 @@ CASES: dict[str, dict[str, Any]] = {
     f"{name}-{'cached' if mini_batch else 'whole'}": {**options, "mini_batch": mini_batch}
     for name, options in {
         "learn": {"sim": "learn"},
-        "both": {"sim": "cosine", "directions": "both"},
-        "taught": {"sim": "qnorm", "loss": "infonce+kl=0.5+margin-mse=2"},
-        "guided": {"sim": "dnorm", "directions": "both", "guide": True},
+        "both": {"sim": "cosine", "loss": "infonce:directions=both"},
+        "taught": {"sim": "qnorm", "loss": "infonce+kl:0.5+margin-mse:2"},
+        "guided": {"sim": "dnorm", "guide": True},
     }.items()
     for mini_batch in (None, 3)
 }

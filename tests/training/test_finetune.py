@@ -78,7 +78,9 @@ def test_other_positives_of_an_anchor_are_masked_or_count_as_negatives(tiny_bert
     write_jsonl(tmp_path / "pairs.jsonl", [{"anchor": anchor, "positive": text} for text in (first, second)])
     losses = {}
     for unmasked in (False, True):
-        made = plan(configure(tiny_bert, tmp_path / "pairs.jsonl", None, batch_size=2, unmasked=unmasked))
+        made = plan(
+            configure(tiny_bert, tmp_path / "pairs.jsonl", None, batch_size=2, loss=f"infonce:unmasked={unmasked}")
+        )
         batch = next(iter(made.loader))
         made.model.eval()
         with torch.no_grad():
@@ -182,10 +184,11 @@ def words_of(encoder: Path, data: Path, folder: str, *options: object) -> list[o
 
 def test_the_identity_of_a_run_has_every_option_that_decides(tiny_bert, pairs, tmp_path):
     plain, other = (
-        plan(configure(tiny_bert, pairs, tmp_path / "run", unmasked=unmasked)).identity for unmasked in (False, True)
+        plan(configure(tiny_bert, pairs, tmp_path / "run", loss=loss)).identity
+        for loss in ("infonce", "infonce:unmasked=true")
     )
-    assert plain["unmasked"] is False
-    assert other == {**plain, "unmasked": True}
+    assert plain["loss"] == "infonce"
+    assert other == {**plain, "loss": "infonce:unmasked=true"}
 
 
 @pytest.mark.parametrize(("prepare", "code"), [(interrupted, 130), (terminated, 143)])
@@ -259,7 +262,7 @@ def test_a_damaged_checkpoint_is_one_line(stopped, tiny_bert, tmp_path, name, da
     assert path.exists() == (damage != "missing")
 
 
-@pytest.mark.parametrize("options", [{}, {"lora": 2, "merge_lora": True}], ids=["all", "lora"])
+@pytest.mark.parametrize("options", [{}, {"lora": "2,merge=true"}], ids=["all", "lora"])
 def test_bf16_weights_are_trained_in_float32(tiny_bert, pairs, tmp_path, options, caplog):
     encoder = Path(f"model:{tiny_bert},dtype=bf16")
     before = retrokit.encoder(str(encoder)).model.state_dict()
@@ -413,9 +416,9 @@ def test_what_is_set_of_the_optimizer_reaches_it(tiny_bert, pairs, tmp_path, mon
 def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tmp_path, monkeypatch, model):
     base = Path(shutil.copytree(request.getfixturevalue(model), tmp_path / "base"))
     monkeypatch.chdir(tmp_path)
-    options = {"lora": 2, "lr": 1e-2, "sim": "dot", "dropout": 0.0, "save_every": 4}
-    finetune(configure(Path("base"), pairs, tmp_path / "merged", merge_lora=True, **options))
-    finetune(configure(Path("base"), pairs, tmp_path / "run", **options))
+    options = {"lr": 1e-2, "sim": "dot", "dropout": 0.0, "save_every": 4}
+    finetune(configure(Path("base"), pairs, tmp_path / "merged", lora="2,merge=true", **options))
+    finetune(configure(Path("base"), pairs, tmp_path / "run", lora=2, **options))
     monkeypatch.chdir(tmp_path.parent)
     merged = retrokit.load(str(tmp_path / "merged")).embed(sentences(5), "query", "fp32")
     assert np.abs(merged - retrokit.encoder(str(base)).embed(sentences(5), "query", "fp32")).max() > 1e-3
@@ -440,7 +443,7 @@ def test_mse_on_scored_pairs(tiny_bert, tmp_path, caplog):
     losses = [line["loss"] for line in history_of(tmp_path / "run") if "loss" in line]
     assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.1  # over 20 seeds 0.14 less, with an SD of 0.002
     with pytest.raises(DataError, match="scores run from 0 to 5; expected 0 to 4"):
-        plan(configure(tiny_bert, tmp_path / "scored.jsonl", None, loss="mse", max_score=4, batch_size=5))
+        plan(configure(tiny_bert, tmp_path / "scored.jsonl", None, loss="mse:4", batch_size=5))
 
 
 def test_the_best_weights_are_kept_and_patience_stops(tiny_bert, pairs, benchmark, tmp_path, monkeypatch):
@@ -506,10 +509,13 @@ def test_the_card_has_facts_and_none_of_the_texts(tiny_bert, pairs, benchmark, t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "tripplet"}, "`loss=` tripplet: expected one of infonce, kl, margin-mse, mse"),
-        ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs=`, `steps=`, `time_budget=`"),
+        ({"loss": "tripplet"}, "unknown loss 'tripplet'; known: infonce, kl, margin-mse, mse"),
+        ({"loss": "kl+kl:2"}, "`loss=` kl+kl:2 names a loss twice"),
+        ({"loss": "infonce+mse"}, "mse is for scored pairs, and no part of a sum"),
+        ({"loss": "kl:temperature=0"}, "temperature=0 must be above 0"),
+        ({"epochs": 1.0, "time_budget": 3.0}, "`time_budget=` and `epochs=` exclude each other"),
         ({"scale": 10.0, "temperature": 0.1}, "exclude each other"),
-        ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
+        ({"freeze": "half"}, "is not embeddings, first:N or all-but:K"),
         ({"freeze": "first:9"}, "has 2 layers"),
         ({"freeze": "first:2"}, "is left to train"),
         ({"freeze": "all-but:0"}, "is left to train"),
@@ -520,19 +526,19 @@ def test_the_card_has_facts_and_none_of_the_texts(tiny_bert, pairs, benchmark, t
         ({"sim": "sfs:7"}, "size 7 does not divide 16; sizes that do: 1, 2, 4, 8, 16"),
         ({"lr": -1.0}, "`lr=` -1.0 must be above 0"),
         ({"eval_every": 5}, "`eval_every=` needs `eval=`"),
-        ({"guide": "minilmm"}, "minilmm"),
-        ({"guide": "static:8,margin=-1"}, "margin"),
-        ({"guide": "static:8", "loss": "kl"}, "`guide=` is for `loss=` infonce"),
-        ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates=` is for `loss=` infonce"),
-        ({"accumulate": 0}, "`accumulate=` 0 must be above 0"),
+        ({"loss": "infonce:guide=minilmm"}, "minilmm"),
+        ({"loss": "infonce:guide=static:8,margin=-1"}, "margin"),
+        ({"loss": "kl:guide=static:8"}, "kl has no parameter 'guide'"),
+        ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates=` needs `loss=` infonce"),
+        ({"accumulate": 0}, "`accumulate=` 0 is out of range (at least 1)"),
         ({"scale": "many"}, "`scale=` many: expected a number or auto"),
-        ({"batch_size": 0}, "`batch_size=` 0 must be above 0"),
+        ({"batch_size": 0}, "`batch_size=` 0 is out of range (at least 1)"),
         (
             {"batch_size": 8, "mini_batch": 9},
             "`mini_batch=` 9 is more than the queries or the documents of a batch of 8",
         ),
         ({"max_length": 65}, "`max_length=` 65: TINY reads 64 tokens of a text; give at most that"),
-        ({"guide": "static:8", "augment": ("crops",)}, "`guide=` and `augment=` exclude each other"),
+        ({"loss": "infonce:guide=static:8", "augment": ("crops",)}, "with a guide and `augment=` exclude each other"),
     ],
 )
 def test_wrong_options_are_said(tiny_bert, pairs, options, message):

@@ -55,7 +55,7 @@ def test_a_run_loads_as_an_image_text_model(tiny_clip: Path, tmp_path: Path, pai
 def test_cached_gradients_are_the_whole_batchs(tiny_clip: Path, pairs, side: str):
     gradients: list[dict[str, torch.Tensor]] = []
     for mini_batch in (None, 3):
-        made = plan(config(tiny_clip, pairs[side], sim="dot", directions="both", mini_batch=mini_batch))
+        made = plan(config(tiny_clip, pairs[side], sim="dot", loss="infonce:directions=both", mini_batch=mini_batch))
         batch = made.loader.collate_fn([made.data[i] for i in range(8)])
         made.loss()([batch["query"], batch["document"]]).backward()
         gradients.append({name: value.grad for name, value in made.model.named_parameters() if value.requires_grad})

@@ -52,8 +52,8 @@ def assert_same(told: Told, expected: Told) -> None:
 
 
 def test_tensorboard_holds_what_the_run_holds(tiny_bert, pairs, tmp_path):
-    guide = f"{tiny_bert},margin=0.001"
-    finetune(config(tiny_bert, pairs, tmp_path / "run", track=("tensorboard",), eval_every=4, sim="learn", guide=guide))
+    loss = f"infonce:guide={tiny_bert},margin=0.001"
+    finetune(config(tiny_bert, pairs, tmp_path / "run", track=("tensorboard",), eval_every=4, sim="learn", loss=loss))
     told = in_tensorboard(tmp_path / "run")
     assert_same(told, written(tmp_path / "run"))
     assert {("loss", 8), ("lr", 2), ("masked_by_guide", 4), ("eval_holdout:ndcg@10", 0)} <= set(told)

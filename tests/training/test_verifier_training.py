@@ -92,7 +92,7 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypa
         configure("cnn", tiny_bert, triplets, None, lr=-1, epochs=1, best_metric="mrr", cache="x", end_to_end=True)
     for part in (
         "`lr=` -1 must be above 0",
-        "`epochs=`, `steps=`",
+        "`steps=` and `epochs=` exclude each other",
         "`best_metric=` mrr",
         "`cache=` and `end_to_end=` exclude",
     ):
@@ -127,7 +127,7 @@ def test_candidates_are_the_positive_the_negatives_and_others_that_are_no_positi
     assert mine == [["pa", "na1", "na2"], ["pb", "nb"], ["pa2"]]
     assert sorted(lists[0][3:]) == ["nb", "pb"], "pa2 is a positive of a too"
     assert sorted(lists[1][2:]) == ["na1", "na2", "pa", "pa2"]
-    assert found.own.sum(dim=1).tolist() == [2, 1, 0]
+    assert found.is_negative.sum(dim=1).tolist() == [2, 1, 0]
     fewer = draw_candidates([data[i] for i in range(3)], data.positives, 1, np.random.default_rng(0))
     assert [(row >= 0).sum().item() for row in fewer.columns] == [4, 3, 2]
     np.testing.assert_array_equal(data.positives.numpy(), codes({"a": ["pa", "pa2"], "b": ["pb"]}))

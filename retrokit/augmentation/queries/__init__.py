@@ -21,7 +21,7 @@ from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.files import named
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
-from retrokit.core.registry import Registry, parse_all
+from retrokit.core.registry import Registry, estimating, parse_all
 from retrokit.core.settings import taking
 from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file, queries_file
@@ -147,14 +147,14 @@ class Asker:
         def read(answer: str) -> str:
             """The query, on one line; nothing where the answer says that there is none."""
             query = " ".join(read_text(answer, words["marker"]).split())
-            of_query = words_of(query)
-            if of_query == words_of(words["none"]):
+            query_words = words_of(query)
+            if query_words == words_of(words["none"]):
                 return ""
-            if len(of_query) > LONGEST:
-                raise Rejected("too_long", f"{len(of_query)} words are too long; use at most {LONGEST}")
+            if len(query_words) > LONGEST:
+                raise Rejected("too_long", f"{len(query_words)} words are too long; use at most {LONGEST}")
             if _REFERS.search(query):
                 raise Rejected("refers", "it speaks of the passage, which nobody who asks has seen")
-            if len(of_query) >= TELLING and holds_run(words_of(passage), of_query):
+            if len(query_words) >= TELLING and holds_run(words_of(passage), query_words):
                 raise Rejected("copied", "it stands in the passage word for word; use other words")
             return query
 
@@ -203,7 +203,7 @@ SEARCHED = 1024  # queries searched at once
 class Query:
     """A query, the position of its passage, and the further fields of its row: ``dropped`` says why it is none."""
 
-    place: int
+    passage: int
     type: str
     text: str = ""
     dropped: str | None = None
@@ -236,27 +236,23 @@ def queries(settings: QuerySettings) -> WrittenQueries:
         if not written.kept:
             why = listed_causes(sum((type_counts.dropped for type_counts in written.types.values()), Counter()))
             raise DataError(named(settings.source), f"no query is left ({why}); the answers are cached in {store}")
-        rows = (
-            {
-                **{"anchor": query.text, "positive": work.passages[query.place], "type": query.type},
-                **{"id": work.passages.ids[query.place], **query.row},
-            }
-            for query in work.left
-        )
-        write_jsonl(settings.output, rows)
+        write_jsonl(settings.output, (work.row_of(query) for query in work.remaining))
     return written
 
 
 @taking(QuerySettings)
+@estimating()
 def estimate_queries(settings: QuerySettings) -> dict[str, int]:
     """An estimate of the least calls, from the texts only: ``passages``, ``queries`` to write, and about
     how many ``prompt_tokens``. Grading takes as many calls again at the most. Raises as :func:`queries` does before the
     first call."""
     work = _QueryWork(settings)
     prompts = [work.prompts[type] for type in settings.types]
-    filled = [(prompt, prompt.fill(passage=work.passages[place])) for place in work.chosen for prompt in prompts]
-    tokens = sum(estimated_tokens(prompt.system, question) for prompt, question in filled)
-    return {"passages": len(work.chosen), "queries": len(filled), "prompt_tokens": tokens}
+    tokens = 0
+    for index in work.chosen:
+        for prompt in prompts:
+            tokens += estimated_tokens(prompt.system, prompt.fill(passage=work.passages[index]))
+    return {"passages": len(work.chosen), "queries": len(work.chosen) * len(prompts), "prompt_tokens": tokens}
 
 
 class _QueryWork:
@@ -264,12 +260,7 @@ class _QueryWork:
     filters. Raises as :func:`queries` does before the first call."""
 
     def __init__(self, settings: QuerySettings) -> None:
-        requests: list[tuple[Registry, str]] = [
-            (llms.registry, spec) for spec in (settings.llm, settings.judge) if spec not in (None, NONE)
-        ]
-        has_search = settings.searcher != NONE
-        requests += [(retrieval.registry_of(settings.searcher), settings.searcher)] if has_search else []
-        parse_all(requests)
+        _check_names(settings)
         check_settings(settings)
         self.settings = settings
         self.prompts = load_prompts(settings.prompts or OURS, SHAPES, __package__, WORDINGS)
@@ -277,14 +268,16 @@ class _QueryWork:
         if [settings.source, *settings.existing].count("-") > 1:
             raise UsageError("standard input can be read once only")
         files = [training_data.texts_file(path, queries_file) for path in settings.existing]
-        self.known = {_key(text) for file in files for _, text in read_queries(file)}
-        self.searcher = retrieval.create(settings.searcher, settings.device) if has_search else None
-        self.writer = llms.registry.create(settings.llm)
-        judge = settings.llm if settings.judge is None or settings.judge == NONE else settings.judge
+        self.existing: set[str] = set()
+        for file in files:
+            self.existing.update(_key(text) for _, text in read_queries(file))
+        self.searcher = None if settings.searcher == NONE else retrieval.create(settings.searcher, settings.device)
+        self.writer = self.judge = llms.registry.create(settings.llm)
         if settings.prompts is None:
             self.prompts = load_prompts(wording_for(self.writer), SHAPES, __package__, WORDINGS)
-        self.judge = self.writer if judge == settings.llm else llms.registry.create(judge)
-        self._queries = [Query(place, type) for place in self.chosen for type in settings.types]
+        if settings.judge not in (None, NONE, settings.llm):
+            self.judge = llms.registry.create(settings.judge)
+        self._queries = [Query(index, type) for index in self.chosen for type in settings.types]
         self._rejections: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
 
@@ -302,20 +295,25 @@ class _QueryWork:
             raise DataError(named(path), "contains no passage with text")
         self.passages = TextList(ids, list(ids.values()))
         seed = self.settings.seed
-        order = sorted(range(len(ids)), key=lambda place: bits(seed, "passage", self.passages.ids[place]))
+        order = sorted(range(len(ids)), key=lambda index: bits(seed, "passage", self.passages.ids[index]))
         self.chosen = sorted(order[: self.settings.limit])
 
     @property
-    def left(self) -> list[Query]:
+    def remaining(self) -> list[Query]:
         """The queries that no filter has dropped, in the order of the corpus."""
         return [query for query in self._queries if query.dropped is None]
+
+    def row_of(self, query: Query) -> dict[str, Any]:
+        """The row of training data of a query."""
+        row = {"anchor": query.text, "positive": self.passages[query.passage], "type": query.type}
+        return {**row, "id": self.passages.ids[query.passage], **query.row}
 
     def write(self, responses: ResponseStore) -> None:
         """Have every query written; raises :class:`ServiceError` if no answer is one."""
 
         async def task(asker: Asker, query: Query) -> None:
             try:
-                query.text = await asker.query(self.passages[query.place], query.type)
+                query.text = await asker.query(self.passages[query.passage], query.type)
             except Rejected as rejected:
                 query.dropped = rejected.cause
 
@@ -327,47 +325,51 @@ class _QueryWork:
             )
 
     def take_once(self) -> None:
-        """Drop queries that are known, and all but the first of those with the same words."""
-        taken: set[str] = set()
-        for query in self.left:
+        """Drop existing queries, and all but the first of those with the same words."""
+        seen: set[str] = set()
+        for query in self.remaining:
             key = _key(query.text)
-            query.dropped = "existing" if key in self.known else "repeated" if key in taken else None
-            taken.add(key)
+            if key in self.existing:
+                query.dropped = "existing"
+            elif key in seen:
+                query.dropped = "repeated"
+            seen.add(key)
 
     def search(self, index: Index) -> None:
         """Drop queries that do not bring their passage back; of the others, note the scores and the negatives."""
-        left, settings = self.left, self.settings
+        remaining, settings = self.remaining, self.settings
         depth = min(settings.k + settings.negatives, len(self.passages))
-        with progress("round trip", len(left), "queries") as advance:
-            for start in range(0, len(left), SEARCHED):
-                part = left[start : start + SEARCHED]
-                results = index.search(TextList(query.text for query in part), depth)
-                for query, (scores, places) in zip(part, results, strict=True):
-                    own = np.flatnonzero(places[: settings.k] == query.place)
-                    if not len(own):
+        with progress("round trip", len(remaining), "queries") as advance:
+            for start in range(0, len(remaining), SEARCHED):
+                batch = remaining[start : start + SEARCHED]
+                results = index.search(TextList(query.text for query in batch), depth)
+                for query, (scores, passages) in zip(batch, results, strict=True):
+                    ranks = np.flatnonzero(passages[: settings.k] == query.passage)
+                    if not len(ranks):
                         query.dropped = "round_trip"
                         continue
-                    below = np.flatnonzero(scores < scores[own[0]])[: settings.negatives]
+                    positive_score = scores[ranks[0]]
+                    below = np.flatnonzero(scores < positive_score)[: settings.negatives]
                     query.row |= {
-                        "positive_score": round(float(scores[own[0]]), 6),
-                        "negatives": [self.passages[place] for place in places[below]],
+                        "positive_score": round(float(positive_score), 6),
+                        "negatives": [self.passages[passage] for passage in passages[below]],
                         "negative_scores": [round(float(score), 6) for score in scores[below]],
                     }
-                advance(len(part))
+                advance(len(batch))
 
     def grade(self, responses: ResponseStore) -> None:
         """Drop queries that the judge grades too low, or not at all."""
 
         async def task(asker: Asker, query: Query) -> None:
             try:
-                grade = await asker.grade(query.text, self.passages[query.place])
+                grade = await asker.grade(query.text, self.passages[query.passage])
             except Rejected:
                 query.dropped = "no_grade"
                 return
             query.row["grade"] = grade
             query.dropped = "low_grade" if grade < self.settings.grade else None
 
-        self._ask(self.judge, responses, "judging", self.left, task)
+        self._ask(self.judge, responses, "judging", self.remaining, task)
 
     def _ask(
         self,
@@ -397,12 +399,24 @@ class _QueryWork:
         """The counts of all queries."""
         types = {type: TypeCounts() for type in self.settings.types}
         for query in self._queries:
-            types[query.type].asked += 1
-            types[query.type].kept += query.dropped is None
-            types[query.type].dropped.update([] if query.dropped is None else [query.dropped])
-        passages_with = len({query.place for query in self.left})
+            counts_of_type = types[query.type]
+            counts_of_type.asked += 1
+            if query.dropped is None:
+                counts_of_type.kept += 1
+            else:
+                counts_of_type.dropped[query.dropped] += 1
+        passages_with = len({query.passage for query in self.remaining})
         counts = {"passages": len(self.chosen), **self._left_out, "passages_with_queries": passages_with}
         return WrittenQueries(self.settings.output, counts, types, dict(self._rejections), dict(self._calls))
+
+
+def _check_names(settings: QuerySettings) -> None:
+    requests: list[tuple[Registry, str]] = [(llms.registry, settings.llm)]
+    if settings.judge not in (None, NONE):
+        requests.append((llms.registry, settings.judge))
+    if settings.searcher != NONE:
+        requests.append((retrieval.registry_of(settings.searcher), settings.searcher))
+    parse_all(requests)
 
 
 def _key(query: str) -> str:

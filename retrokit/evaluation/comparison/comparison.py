@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
-from retrokit.data.beir import RetrievalData
+from retrokit.core.sheet import Column, digits, grouped
 from retrokit.data.jsonl import restored
-from retrokit.data.overlap import Overlap
-from retrokit.data.records import PrintedRecord
-from retrokit.evaluation.comparison.correlations import Correlation, correlations
+from retrokit.data.records import PrintedRecord, plain
+from retrokit.evaluation.comparison.near_misses import ROW, near_miss_rows
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, known, leading_metric, settled
@@ -30,6 +30,10 @@ from retrokit.metrics.significance import PairedTest, alike, holm, paired_bootst
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from retrokit.data.beir import RetrievalData
+    from retrokit.data.overlap import Overlap
+    from retrokit.evaluation.comparison.correlations import Correlation
 
 
 SIGNIFICANCE = 0.05
@@ -52,15 +56,30 @@ class Comparison:
         precisions: of the baseline and the result, if they differ.
     """
 
-    task: str
-    metric: str
+    task: Annotated[str, Column("task")]
+    metric: Annotated[str, Column("metric")]
     baseline: str
-    result: str
-    method: str
-    test: PairedTest
-    randomisation_p: float | None = None
-    corrected_p: float = 1.0
+    result: Annotated[str, Column("system")]
+    method: Annotated[str, Column("test")]
+    test: Annotated[
+        PairedTest,
+        Column("difference", attrgetter("starred")),
+        Column("95% interval", attrgetter("interval")),
+        Column("p", ".2g", "p"),
+    ]
+    randomisation_p: Annotated[float | None, Column("randomisation p", ".2g")] = None
+    corrected_p: Annotated[float, Column("Holm p", ".2g")] = 1.0
     precisions: tuple[str, str] | None = None
+
+    @property
+    def starred(self) -> str:
+        """The difference, with a star where it is significant."""
+        return f"{self.test.difference:+.4f}{'*' if self.significant else ' '}"
+
+    @property
+    def interval(self) -> str:
+        """The 95% interval of the difference."""
+        return f"{self.test.low:+.4f} … {self.test.high:+.4f}"
 
     @property
     def p(self) -> float:
@@ -82,13 +101,21 @@ class BaselineChange:
         comparison: the paired test; ``None`` where there is none.
     """
 
-    task: str
-    metric: str
-    baseline: str
-    system: str
-    before: float
-    after: float
-    comparison: Comparison | None
+    derived: ClassVar = ("visible",)
+
+    task: Annotated[str, Column("task")]
+    metric: Annotated[str, Column("metric")]
+    baseline: Annotated[str, Column("baseline")]
+    system: Annotated[str, Column("system")]
+    before: Annotated[float, Column("before", ".4f")]
+    after: Annotated[float, Column("after", ".4f")]
+    comparison: Annotated[
+        Comparison | None,
+        Column("difference", attribute="starred"),
+        Column("95% interval", attribute="interval"),
+        Column("Holm p", ".2g", "corrected_p"),
+        Column("visible", lambda change: digits(change.visible)),
+    ]
 
     @property
     def visible(self) -> float | None:
@@ -117,12 +144,12 @@ class Gate:
     """
 
     setting: str
-    task: str
-    system: str
-    metric: str
-    asked: str
-    value: float | None
-    verdict: str = PASSED
+    task: Annotated[str, Column("task")]
+    system: Annotated[str, Column("system")]
+    metric: Annotated[str, Column("metric")]
+    asked: Annotated[str, Column("required")]
+    value: Annotated[float | None, Column("value", ".4f")]
+    verdict: Annotated[str, Column("verdict")] = PASSED
     message: str = ""
 
 
@@ -154,6 +181,7 @@ class Evaluation(PrintedRecord):
         gate_metric: the metric of gates on the tasks that have it.
         keys: all that each result of a folder depends on.
         overlaps: texts of the tasks in the training data of encoders.
+        near_misses: rows of :func:`near_miss_rows`, where a gate is tested.
     """
 
     results: list[Result]
@@ -170,6 +198,7 @@ class Evaluation(PrintedRecord):
     gates: Sequence[Gate] = ()
     keys: Sequence[Mapping[str, Any]] = ()
     overlaps: Sequence[Overlap] = ()
+    near_misses: Sequence[Mapping[str, Any]] = ()
 
     @property
     def tasks(self) -> list[str]:
@@ -195,6 +224,10 @@ class Evaluation(PrintedRecord):
         """The rows of one task; the first is what the others are compared with."""
         return [system for system in self.systems if system.task == task]
 
+    def tests_on(self, task: str, metric: str) -> dict[str, Comparison]:
+        """How each system of a task but its first one differs from that in the metric, by its name."""
+        return {test.result: test for test in self.comparisons if (test.task, test.metric) == (task, metric)}
+
     def part(self, tasks: Collection[str]) -> Evaluation:
         """What is about these ``tasks``, without gates and changes."""
         results, systems, comparisons = (
@@ -215,16 +248,14 @@ class Evaluation(PrintedRecord):
         return {
             "results": [result.to_json(with_queries) for result in self.results],
             "seeds": [_seeds_json(system) for system in self.systems if len(system.results) > 1],
-            "comparisons": [asdict(comparison) for comparison in self.comparisons],
-            "explanations": [asdict(explanation) for explanation in self.explanations],
-            "changes": [
-                {**asdict(change), **{name: known(getattr(change, name)) for name in ("before", "after", "visible")}}
-                for change in self.changes
-            ],
-            "gates": [asdict(gate) for gate in self.gates],
-            "overlaps": [asdict(overlap) for overlap in self.overlaps],
-            "over_tasks": [asdict(entry) for entry in self.over_tasks],
-            "correlations": [asdict(correlation) for correlation in self.correlations],
+            "comparisons": plain(self.comparisons),
+            "explanations": plain(self.explanations),
+            "changes": plain(self.changes),
+            "gates": plain(self.gates),
+            "near_misses": list(self.near_misses),
+            "overlaps": plain(self.overlaps),
+            "over_tasks": plain(self.over_tasks),
+            "correlations": plain(self.correlations),
             "shown": self.shown,
             "data": {task: digest() for task, digest in self.digests.items()},
             "trained_with": {
@@ -239,7 +270,7 @@ class Evaluation(PrintedRecord):
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Evaluation:
         """What :meth:`to_json` gave; its tests are taken as they are."""
-        plain = restored(_JSON, plain)
+        plain = restored(_json_types(), plain)
         results = [Result.from_json(result) for result in plain["results"]]
         main_metrics: dict[str, str] = {}
         for result in results:
@@ -268,7 +299,31 @@ class Evaluation(PrintedRecord):
             overlaps=plain["overlaps"],
             explanations=plain["explanations"],
             gates=plain["gates"],
+            near_misses=plain["near_misses"],
         )
+
+
+def _json_types() -> dict[str, Any]:
+    """What is read of the JSON of an evaluation."""
+    from retrokit.data.overlap import Overlap
+    from retrokit.evaluation.comparison.correlations import Correlation
+
+    return {
+        "results": list[dict[str, Any]],
+        "seeds": [{"encoders": list[str], "similarities": list[str], "seeds": list[str]}],
+        "trained_with": dict[str, str | None],
+        "comparisons": list[Comparison],
+        "over_tasks": list[OverTasks],
+        "shown": dict[str, list[str]],
+        "cross": list,
+        "correlations": list[Correlation],
+        "data": dict[str, str | None],
+        "changes": list[BaselineChange],
+        "overlaps": list[Overlap],
+        "explanations": list[Explanation],
+        "gates": list[Gate],
+        "near_misses": [ROW],
+    }
 
 
 def _seeds_json(system: System) -> dict[str, Any]:
@@ -339,26 +394,42 @@ def evaluation_of(
     results = [settled(result) for result in results]
     if baseline_system is not None:
         results = led_by(baseline_system, results, systems_of(results, trainings))
-    systems, comparisons = systems_of(results, trainings), []
-    for task in dict.fromkeys(system.task for system in systems):
-        first, *others = [system for system in systems if system.task == task]
-        metrics = [first.first.main_metric, *shown.get(task, ()), *([] if gate_metric is None else [gate_metric])]
-        for other, metric in product(others, dict.fromkeys(metrics)):
-            if (comparison := tested(first, other, metric)) is not None:
-                comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
+    systems = systems_of(results, trainings)
+    comparisons = []
+    for task, of_task in grouped(systems, "task").items():
+        metrics = [of_task[0].first.main_metric, *shown.get(task, ())]
+        if gate_metric is not None:
+            metrics.append(gate_metric)
+        comparisons += _compared_with_first(of_task, list(dict.fromkeys(metrics)))
     if len(by_prompts := prompts_of(systems)) > 1:
         sides = "; ".join(f"{', '.join(names)}: {prompts}" for prompts, names in by_prompts.items())
         notice(f"the compared systems have different prompts: {sides}")
-    return Evaluation(
+    evaluation = Evaluation(
         results,
         systems,
         corrected(comparisons),
         _over_tasks(systems),
         {task: list(names) for task, names in shown.items()},
         is_cross,
-        correlations(systems) if correlate else [],
         gate_metric=gate_metric,
+        near_misses=near_miss_rows(systems),
     )
+    if not correlate:
+        return evaluation
+    from retrokit.evaluation.comparison.correlations import correlations
+
+    return replace(evaluation, correlations=correlations(systems))
+
+
+def _compared_with_first(systems: Sequence[System], metrics: Sequence[str]) -> list[Comparison]:
+    """The tests of the other systems of a task against the first one, not corrected."""
+    first, *others = systems
+    comparisons = []
+    for other, metric in product(others, metrics):
+        comparison = tested(first, other, metric)
+        if comparison is not None:
+            comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
+    return comparisons
 
 
 def tested(first: System, other: System, metric: str) -> Comparison | None:
@@ -400,28 +471,44 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
     """Each system over the tasks of one main metric that it shares with the first one, if there are two or more."""
     averages = []
     for metric in dict.fromkeys(system.first.main_metric for system in systems):
-        of_metric = [system for system in systems if system.first.main_metric == metric]
-        baseline = of_metric[0].name
-        by_name: dict[str, dict[str, System]] = {baseline: {}}
-        for system in of_metric:
-            if math.isfinite(system.metrics[metric]):
-                by_name.setdefault(system.name, {})[system.task] = system
-        tasks = by_name[baseline]
-        shared = {name: {t: s for t, s in own.items() if t in tasks} for name, own in by_name.items()}
-        shared = {name: own for name, own in shared.items() if len(own) > 1}
-        values = {name: {task: system.metrics[metric] for task, system in own.items()} for name, own in shared.items()}
-        comparisons = []
-        for name, b in values.items():
-            if name != baseline:
-                a, about = values[baseline], (f"mean of {len(b)} tasks", metric, baseline, name, T_TEST)
-                precisions = _precisions([*tasks.values()], [*shared[name].values()])
-                comparisons.append(
-                    Comparison(*about, paired_t_test(a, b), randomisation_test(a, b), precisions=precisions)
+        averages += _over_tasks_of([system for system in systems if system.first.main_metric == metric], metric)
+    return averages
+
+
+def _over_tasks_of(systems: Sequence[System], metric: str) -> list[OverTasks]:
+    """The systems over the tasks of one main metric."""
+    baseline = systems[0].name
+    by_name: dict[str, dict[str, System]] = {baseline: {}}
+    for system in systems:
+        if math.isfinite(system.metrics[metric]):
+            by_name.setdefault(system.name, {})[system.task] = system
+    tasks = by_name[baseline]
+    values: dict[str, dict[str, float]] = {}
+    comparisons = []
+    for name, by_task in by_name.items():
+        shared = {task: system for task, system in by_task.items() if task in tasks}
+        if len(shared) < 2:
+            continue
+        values[name] = {task: system.metrics[metric] for task, system in shared.items()}
+        if name != baseline:
+            comparisons.append(
+                Comparison(
+                    f"mean of {len(shared)} tasks",
+                    metric,
+                    baseline,
+                    name,
+                    T_TEST,
+                    paired_t_test(values[baseline], values[name]),
+                    randomisation_test(values[baseline], values[name]),
+                    precisions=_precisions([*tasks.values()], [*shared.values()]),
                 )
-        by_result = {comparison.result: comparison for comparison in corrected(comparisons)}
-        for name, own in values.items():
-            spread = (statistics.fmean(own.values()), statistics.stdev(own.values()))
-            averages.append(OverTasks(name, metric, tuple(own), *spread, by_result.get(name)))
+            )
+    by_result = {comparison.result: comparison for comparison in corrected(comparisons)}
+    averages = []
+    for name, by_task_value in values.items():
+        mean = statistics.fmean(by_task_value.values())
+        deviation = statistics.stdev(by_task_value.values())
+        averages.append(OverTasks(name, metric, tuple(by_task_value), mean, deviation, by_result.get(name)))
     return averages
 
 
@@ -538,7 +625,7 @@ def explanations(
                     for id, grade in task_data.qrels[query].items()
                     if grade >= task_data.level and id in texts
                 ]
-                documents.sort(key=lambda one: -abs(1 / (one.before or 10**9) - 1 / (one.after or 10**9)))
+                documents.sort(key=_movement, reverse=True)
                 top, left_out = documents[:MOST_DOCUMENTS], len(documents[MOST_DOCUMENTS:])
                 moved.append(MovedQuery(query, queries[query], before[query], after[query], top, left_out))
             counts = counted(change.values())
@@ -546,25 +633,12 @@ def explanations(
     return entries
 
 
+def _movement(document: MovedDocument) -> float:
+    """The difference of its reciprocal ranks."""
+    return abs(1 / (document.before or 10**9) - 1 / (document.after or 10**9))
+
+
 def counted(change: Collection[float]) -> tuple[int, int, int]:
     """The number of values above 0, below 0 and neither."""
     better, worse = (sum(sign * value > 0 for value in change) for sign in (1, -1))
     return better, worse, len(change) - better - worse
-
-
-_JSON = {
-    "results": list[dict[str, Any]],
-    "seeds": [{"encoders": list[str], "similarities": list[str], "seeds": list[str]}],
-    "trained_with": dict[str, str | None],
-    "comparisons": list[Comparison],
-    "over_tasks": list[OverTasks],
-    "shown": dict[str, list[str]],
-    "cross": list,
-    "correlations": list[Correlation],
-    "data": dict[str, str | None],
-    "changes": list[BaselineChange],
-    "overlaps": list[Overlap],
-    "explanations": list[Explanation],
-    "gates": list[Gate],
-}
-"""What is read of the JSON of an evaluation."""

@@ -61,27 +61,19 @@ def check_correlated(main_metrics: Mapping[str, str], systems: int) -> None:
 def correlations(systems: Sequence[System]) -> list[Correlation]:
     """The correlations of each SURE task, then those of its metrics' means if there are several."""
     sure, others = _sides({system.task: system.first.main_metric for system in systems})
-    results, sets = [], []
-    for position, task in enumerate(sure):
-        values: dict[str, dict[str, float]] = {}
-        other = others[position] if others else None
-        for system in systems:
-            if system.task == task:
-                own = {name: value for name, value in system.metrics.items() if name in METRICS}
-                values.setdefault(system.name, {}).update(own)
-            elif system.task == other:
-                metric = system.first.main_metric
-                values.setdefault(system.name, {})[metric] = system.metrics[metric]
-        sets.append(values)
-        results += _of((task,), values)
-    if len(sets) > 1:  # the mean over data sets of what each system has in all of them
-        names = [name for name in sets[0] if all(name in values for values in sets)]
-        means: dict[str, dict[str, float]] = {}
-        for name in names:
-            shared = [metric for metric in sets[0][name] if all(metric in values[name] for values in sets)]
-            means[name] = {metric: statistics.fmean(values[name][metric] for values in sets) for metric in shared}
-        results += _of(tuple(sure), means)
+    data_sets = []
+    results = []
+    for number, task in enumerate(sure):
+        metrics = _metrics_on(task, others[number] if others else None, systems)
+        data_sets.append(metrics)
+        results += _correlated((task,), metrics)
+    if len(data_sets) > 1:
+        results += _correlated(tuple(sure), _means(data_sets))
     return results
+
+
+Metrics = Mapping[str, Mapping[str, float]]
+"""Metrics by the names of system and metric."""
 
 
 def _sides(main_metrics: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -89,19 +81,48 @@ def _sides(main_metrics: Mapping[str, str]) -> tuple[list[str], list[str]]:
     return sure, [task for task in main_metrics if task not in sure]
 
 
-def _of(tasks: tuple[str, ...], values: Mapping[str, Mapping[str, float]]) -> list[Correlation]:
-    """The correlations, given the metrics of each system."""
-    from scipy.stats import spearmanr
+def _metrics_on(task: str, other: str | None, systems: Sequence[System]) -> Metrics:
+    """SURE's metrics on a task, and the main one of the ``other`` task that belongs to it."""
+    by_system: dict[str, dict[str, float]] = {}
+    for system in systems:
+        if system.task == task:
+            names = [name for name in system.metrics if name in METRICS]
+        elif system.task == other:
+            names = [system.first.main_metric]
+        else:
+            continue
+        by_system.setdefault(system.name, {}).update({name: system.metrics[name] for name in names})
+    return by_system
 
-    there = dict.fromkeys(name for metrics in values.values() for name in metrics)
+
+def _means(data_sets: Sequence[Metrics]) -> Metrics:
+    """The mean over data sets of what each system has in all of them."""
+    means = {}
+    for system, metrics in data_sets[0].items():
+        if all(system in others for others in data_sets):
+            shared = [name for name in metrics if all(name in others[system] for others in data_sets)]
+            means[system] = {name: statistics.fmean(others[system][name] for others in data_sets) for name in shared}
+    return means
+
+
+def _correlated(tasks: tuple[str, ...], metrics: Metrics) -> list[Correlation]:
+    """The correlations of the metrics that some system has."""
+    measured = dict.fromkeys(name for of_system in metrics.values() for name in of_system)
     pairs = [(f"{a}_{measure}", f"{b}_{measure}") for measure in MEASURES for a, b in combinations(TESTBEDS, 2)]
-    pairs += [(measure, other) for other in there if other not in METRICS for measure in MEASURES]
+    pairs += [(measure, other) for other in measured if other not in METRICS for measure in MEASURES]
     results = []
     for first, second in pairs:
-        if first in there and second in there:
-            both = [[metrics.get(first, np.nan), metrics.get(second, np.nan)] for metrics in values.values()]
-            known = np.array([pair for pair in both if np.isfinite(pair).all()]).reshape(-1, 2)
-            defined = len(known) >= LEAST and (np.ptp(known, axis=0) > 0).all()
-            spearman = float(spearmanr(*known.T).statistic) if defined else None
-            results.append(Correlation(tasks, first, second, len(known), spearman))
+        if first in measured and second in measured:
+            values = [(of_system.get(first, np.nan), of_system.get(second, np.nan)) for of_system in metrics.values()]
+            finite = np.array([pair for pair in values if np.isfinite(pair).all()]).reshape(-1, 2)
+            results.append(Correlation(tasks, first, second, len(finite), _spearman(finite)))
     return results
+
+
+def _spearman(pairs: np.ndarray) -> float | None:
+    """Spearman's rank correlation of pairs ``[n, 2]``; ``None`` of fewer than three, or if a side is constant."""
+    from scipy.stats import spearmanr
+
+    if len(pairs) < LEAST or (np.ptp(pairs, axis=0) == 0).any():
+        return None
+    return float(spearmanr(*pairs.T).statistic)

@@ -62,7 +62,10 @@ class Baseline:
 
     def measured_on(self, task: str, data: str | None) -> list[System]:
         """The systems measured on ``task``, on ``data`` of that digest. Raises :class:`UsageError` if none was."""
-        of_task = [(digest, own) for digest, own in self.systems if own.task == task or (data and digest == data)]
+        of_task = []
+        for digest, system in self.systems:
+            if system.task == task or (data and digest == data):
+                of_task.append((digest, system))
         if not of_task:
             there = ", ".join(dict.fromkeys(system.task for _, system in self.systems)) or "nothing"
             raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {there}")
@@ -75,29 +78,55 @@ class Baseline:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
         A notice names libraries of another version. Raises :class:`UsageError` for a task or a system without a
         counterpart, or other data."""
-        now_installed = library_versions()
-        then_and_now = [(name, then, now_installed.get(name, then)) for name, then in self.libraries.items()]
-        if others := [f"{name} {then}, now {now}" for name, then, now in then_and_now if then != now]:
-            notice(f"{named(self.path)}: was measured with {'; '.join(others)}")
-        changes = []
+        self._report_libraries()
         digests = {task: evaluation.digests[task]() for task in evaluation.tasks}
+        changes = []
         for system in evaluation.systems:
-            same = self.measured_on(system.task, digests[system.task])
-            by_name = [candidate for candidate in same if candidate.name == system.name]
-            if not by_name and len(same) > 1:
-                names = ", ".join(candidate.name for candidate in same)
-                where = f"{named(self.path)}: contains several systems on {system.task}"
-                raise UsageError(f"{where}, and none is {system.name}: {names}")
-            before, metric = (by_name or same)[0], evaluation.leading_metric(system.task)
-            if len(by_prompts := prompts_of([before, system])) > 1:
+            before = self._counterpart(system, digests[system.task])
+            by_prompts = prompts_of([before, system])
+            if len(by_prompts) > 1:
                 notice(f"{named(self.path)}: {system.name} has other prompts: {', now '.join(by_prompts)}")
-            then, now = (side.metrics.get(metric, math.nan) for side in (before, system))
-            test = tested(before, system, metric)
-            changes.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
-        known = iter(corrected([change.comparison for change in changes if change.comparison is not None]))
-        return replace(
-            evaluation, changes=[replace(one, comparison=next(known)) if one.comparison else one for one in changes]
-        )
+            metric = evaluation.leading_metric(system.task)
+            changes.append(
+                BaselineChange(
+                    system.task,
+                    metric,
+                    before.name,
+                    system.name,
+                    before=before.metrics.get(metric, math.nan),
+                    after=system.metrics.get(metric, math.nan),
+                    comparison=tested(before, system, metric),
+                )
+            )
+        comparisons = iter(corrected([change.comparison for change in changes if change.comparison is not None]))
+        for number, change in enumerate(changes):
+            if change.comparison is not None:
+                changes[number] = replace(change, comparison=next(comparisons))
+        return replace(evaluation, changes=changes)
+
+    def _report_libraries(self) -> None:
+        """Report libraries of another version."""
+        installed = library_versions()
+        others = []
+        for name, version in self.libraries.items():
+            now = installed.get(name, version)
+            if now != version:
+                others.append(f"{name} {version}, now {now}")
+        if others:
+            notice(f"{named(self.path)}: was measured with {'; '.join(others)}")
+
+    def _counterpart(self, system: System, data: str | None) -> System:
+        """The stored system of the same name, or the only one on the task. Raises :class:`UsageError` if there is
+        none."""
+        candidates = self.measured_on(system.task, data)
+        for candidate in candidates:
+            if candidate.name == system.name:
+                return candidate
+        if len(candidates) > 1:
+            names = ", ".join(candidate.name for candidate in candidates)
+            where = f"{named(self.path)}: contains several systems on {system.task}"
+            raise UsageError(f"{where}, and none is {system.name}: {names}")
+        return candidates[0]
 
 
 def read_baseline(path: str) -> Baseline:
@@ -205,7 +234,7 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
     for task in evaluation.tasks:
         metric = evaluation.gated_metric(task, evaluation.main_metric(task))
         first, *others = evaluation.systems_on(task)
-        tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+        tests = evaluation.tests_on(task, metric)
         for system in (first, *others):
             value, test = known(system.metrics.get(metric)), tests.get(system.name)
             verdict, message = PASSED, ""

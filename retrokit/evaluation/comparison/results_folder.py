@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import json
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from retrokit.evaluation.result import Result, draws_of, known, settled
 
 if TYPE_CHECKING:  # a folder is read and shown without loading a model
     from retrokit.evaluation.task import Request, Task
+    from retrokit.similarities.base import Similarity
 
 _LABEL = ("encoder", "similarity", "task", "precision", "dims", "index", "quantize")
 _LIBRARIES = (
@@ -78,25 +80,25 @@ class ResultsFolder:
         With ``keep_runs`` everything is computed, because rankings are not stored. Raises :class:`DataError` if the
         folder cannot be written to, or what the task raises.
         """
-        metrics, given = list(request.metrics), request.similarities
         keys = self._keys(task, request)
-        records = {name: record for name, key in keys.items() if (record := self._valid(key)) is not None}
-        complete = {name for name, record in records.items() if set(metrics) <= set(record.asked)}
-        missing = [name for name in keys if keep_runs or name not in complete]
+        records: dict[str, Record] = {}
+        for name, key in keys.items():
+            record = self._valid(key)
+            if record is not None:
+                records[name] = record
+        missing = [name for name in keys if keep_runs or name not in records or not _has(records[name], request)]
         self._used += len(keys) - len(missing)
         if missing or not keys:
-            more = [metric for name in missing if name in records for metric in records[name].asked]
-            all_metrics = list(dict.fromkeys([*metrics, *more]))
-            # a task that scores with other similarities than the given ones takes these as a whole
-            if given and missing and keys.keys() <= {similarity.spec for similarity in given}:
-                given = [*{similarity.spec: similarity for similarity in given if similarity.spec in missing}.values()]
-            for result in task.evaluate(replace(request, similarities=given, metrics=all_metrics)):
+            metrics = list(request.metrics)  # with those of the records that are replaced
+            for name in missing:
+                if name in records:
+                    metrics += records[name].asked
+            metrics = list(dict.fromkeys(metrics))
+            similarities = _similarities(request, keys, missing)
+            for result in task.evaluate(replace(request, similarities=similarities, metrics=metrics)):
                 key = keys.get(result.similarity) or _key_of_no_use(result, self._digest(task))
-                records[result.similarity] = self._write(key, result, all_metrics, task, training)
-        return [
-            records[name].result.without(set(records[name].asked) - {*metrics, records[name].result.main_metric})
-            for name in (keys or records)
-        ]
+                records[result.similarity] = self._write(key, result, metrics, task, training)
+        return [_requested_part(records[name], request) for name in (keys or records)]
 
     def report(self) -> None:
         """Report how many results were used again."""
@@ -127,15 +129,13 @@ class ResultsFolder:
 
     def _keys(self, task: Task, request: Request) -> dict[str, dict[str, Any]]:
         """All that decides each result, by the similarity that scores; none if nothing can be used again."""
-        encoder, searcher = request.encoder, request.searcher
+        encoder = request.encoder
         always = {"data": self._digest(task), "retrokit": __version__, "libraries": library_versions()}
-        if always["data"] is None or (encoder is None and searcher is None):
+        if always["data"] is None:
             return {}
         always = {**dict.fromkeys(_LABEL), "encoder": request.name, "task": task.spec, **always}
         if encoder is None:
-            assert searcher is not None
-            about = {"fingerprint": searcher.fingerprint(), "similarity": searcher.similarity}
-            return {searcher.similarity: {**always, **about, "source": _source(searcher, task)}}
+            return _key_without_encoder(request, task, always)
         settings = {
             "precision": encoder.computes_in(request.precision),
             "dims": request.dims or encoder.dimension,
@@ -159,8 +159,8 @@ class ResultsFolder:
 
     def _file(self, key: dict[str, Any]) -> Path:
         label = [key[name] for name in _LABEL]
-        shown = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(map(str, label[:3])))[:120].strip("._-")
-        return self.path / f"{shown}-{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:16]}.json"
+        name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(map(str, label[:3])))[:120].strip("._-")
+        return self.path / f"{name}-{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:16]}.json"
 
     def _valid(self, key: dict[str, Any]) -> Record | None:
         """The record of exactly this key; a damaged one is named and counts as none."""
@@ -192,6 +192,38 @@ class ResultsFolder:
         return record
 
 
+def _has(record: Record, request: Request) -> bool:
+    """Whether a record has all metrics of the request."""
+    return set(request.metrics) <= set(record.asked)
+
+
+def _requested_part(record: Record, request: Request) -> Result:
+    """The result without metrics that only earlier requests have named."""
+    others = set(record.asked) - {*request.metrics, record.result.main_metric}
+    return record.result.without(others)
+
+
+def _similarities(request: Request, keys: Mapping[str, object], missing: Sequence[str]) -> Sequence[Similarity]:
+    """The similarities to compute. A task that scores with other ones than those of the request takes these as a
+    whole."""
+    by_spec = {similarity.spec: similarity for similarity in request.similarities}
+    if not missing or not keys.keys() <= by_spec.keys():
+        return request.similarities
+    return [by_spec[spec] for spec in by_spec if spec in missing]
+
+
+def _key_without_encoder(request: Request, task: Task, always: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    from retrokit.ranking.retrieval.base import OWN_SIMILARITY
+
+    searcher, reranker = request.searcher, request.reranker
+    if searcher is not None:
+        about = {"fingerprint": searcher.fingerprint(), "similarity": searcher.similarity}
+    else:
+        assert reranker is not None
+        about = {"fingerprint": reranker.key, "similarity": OWN_SIMILARITY}
+    return {about["similarity"]: {**always, **about, "source": _source(searcher or reranker, task)}}
+
+
 def _read(file: Path) -> Record:
     """The record in ``file``; raises :class:`DataError` for other content."""
     content = read_json(file, _EXPECTED)
@@ -206,13 +238,13 @@ def _read(file: Path) -> Record:
 
 def plain(result: Result) -> dict[str, Any]:
     """A result as plain values, without its ranking."""
-    plain = {
-        field.name: getattr(result, field.name) for field in fields(result) if field.name not in ("run", "resampled")
-    }
-    drawn = {name: draws_of(metric) for name, metric in result.resampled.items()}
-    resampled = {name: {**vars(draws), "drawn": [*map(known, draws.drawn.tolist())]} for name, draws in drawn.items()}
-    metrics = {name: known(value) for name, value in result.metrics.items()}
-    return {**plain, "metrics": metrics, "resampled": resampled}
+    plain = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "run"}
+    plain["metrics"] = {name: known(value) for name, value in result.metrics.items()}
+    plain["resampled"] = {}
+    for name, metric in result.resampled.items():
+        draws = draws_of(metric)
+        plain["resampled"][name] = {**vars(draws), "drawn": [*map(known, draws.drawn.tolist())]}
+    return plain
 
 
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:

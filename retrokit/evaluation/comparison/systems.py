@@ -143,49 +143,78 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
     system of its own.
     """
     groups: dict[tuple[Any, ...], list[tuple[Result, Training | None]]] = {}
-    for position, result in enumerate(results):
+    for number, result in enumerate(results):
         training = trainings.get(result.name, trainings.get(result.encoder))
-        key: tuple[Any, ...] = (position,)
+        key: tuple[Any, ...] = (number,)
         if training is not None and training.seed:
-            similarity, reranker = result.similarity, result.configuration.get("reranker")
-            if reranker is not None and result.name in trainings:  # the group includes the reranker
-                similarity = similarity.replace(reranker, "")
-            configuration = tuple(result.configuration.get(name) for name in _DISTINCTIVE)
-            own = (result.task, similarity, configuration, training.group)
-            if not any(other and other.seed == training.seed for _, other in groups.get(own, ())):
-                key = own
+            of_seeds = _group_of_seeds(result, training, includes_reranker=result.name in trainings)
+            seeds_before = [other.seed for _, other in groups.get(of_seeds, ()) if other is not None]
+            if training.seed not in seeds_before:
+                key = of_seeds
         groups.setdefault(key, []).append((result, training))
-    systems = []
-    for members in groups.values():
-        seeds = tuple(training.seed for _, training in members if training) if len(members) > 1 else ()
-        first = members[0][1]
-        systems.append(System(tuple(result for result, _ in members), seeds, first.similarity if first else None))
-    by_name: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    systems = [_system_of(members) for members in groups.values()]
+    rivals: dict[tuple[str, str], list[System]] = {}
     for system in systems:
-        by_name.setdefault((system.task, system.name), []).append(system.first.configuration)
-    distinguished = []
-    for system in systems:
-        about, rivals = system.first.configuration, by_name[system.task, system.name]
-        differing = {name for name in _DISTINCTIVE if len({str(rival.get(name)) for rival in rivals}) > 1}
-        if str(about.get("quantize")) not in system.first.encoder:
-            differing.add("quantize")
-        distinction = ", ".join(f"{name} {about[name]}" for name in _DISTINCTIVE if name in about and name in differing)
-        distinguished.append(replace(system, distinction=distinction))
-    return distinguished
+        rivals.setdefault((system.task, system.name), []).append(system)
+    return [_distinguished(system, rivals[system.task, system.name]) for system in systems]
+
+
+def _group_of_seeds(result: Result, training: Training, includes_reranker: bool) -> tuple[Any, ...]:
+    """What the results of one system have in common, whose trainings differ only in their seeds."""
+    similarity, reranker = result.similarity, result.configuration.get("reranker")
+    if reranker is not None and includes_reranker:  # the training's group stands for its spec
+        similarity = similarity.replace(reranker, "")
+    configuration = tuple(result.configuration.get(name) for name in _DISTINCTIVE)
+    return result.task, similarity, configuration, training.group
+
+
+def _system_of(members: Sequence[tuple[Result, Training | None]]) -> System:
+    """The system of a group of results; of one result, without seeds."""
+    _, first_training = members[0]
+    seeds: tuple[str, ...] = ()
+    if len(members) > 1:
+        seeds = tuple(training.seed for _, training in members if training is not None)
+    trained_with = first_training.similarity if first_training is not None else None
+    return System(tuple(result for result, _ in members), seeds, trained_with)
+
+
+def _distinguished(system: System, rivals: Sequence[System]) -> System:
+    """The system with what distinguishes it from its ``rivals``, the systems of its name on its task."""
+    configuration = system.first.configuration
+    differences = []
+    for name in _DISTINCTIVE:
+        values = {str(rival.first.configuration.get(name)) for rival in rivals}
+        is_hidden = name == "quantize" and str(configuration.get(name)) not in system.first.encoder
+        if name in configuration and (len(values) > 1 or is_hidden):
+            differences.append(f"{name} {configuration[name]}")
+    return replace(system, distinction=", ".join(differences))
 
 
 def led_by(name: str, results: Sequence[Result], systems: Sequence[System]) -> list[Result]:
     """The results in the same order, but on each task those of the system ``name`` first; an encoder's name means its
     first system. A notice names a task without it; :class:`UsageError` if no task has it."""
-    tasks, leading = list(dict.fromkeys(result.task for result in results)), set()
+    tasks = list(dict.fromkeys(result.task for result in results))
+    leading: set[int] = set()
     for task in tasks:
         of_task = [system for system in systems if system.task == task]
-        own = [s for s in of_task if name in (s.name, *(result.name for result in s.results))]
-        own += [s for s in of_task if name in (s.encoder, *(result.encoder for result in s.results))]
-        if not own:
+        leader = _named(name, of_task)
+        if leader is None:
             notice(f"`baseline_system=` {name}: is not on {task}; the others are compared with {of_task[0].name}")
-        leading |= {id(result) for system in own[:1] for result in system.results}
+        else:
+            leading |= {id(result) for result in leader.results}
     if not leading:
         there = ", ".join(dict.fromkeys(system.name for system in systems))
         raise UsageError(f"`baseline_system=` {name}: there is none of that name; there are {there}")
     return sorted(results, key=lambda result: (tasks.index(result.task), id(result) not in leading))
+
+
+def _named(name: str, systems: Sequence[System]) -> System | None:
+    """The system of that name, else the first one of that encoder, without a reranker if there is such a one."""
+    for system in systems:
+        if name in (system.name, *(result.name for result in system.results)):
+            return system
+    of_encoder = [
+        system for system in systems if name in (system.encoder, *(result.encoder for result in system.results))
+    ]
+    alone = [system for system in of_encoder if "reranker" not in system.first.configuration]
+    return next(iter([*alone, *of_encoder]), None)

@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from retrokit import encoders
-from retrokit.core.errors import DataError, RetrokitError, UsageError
-from retrokit.core.notices import notice
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.registry import Spec
-from retrokit.data import pairs as training_data
-from retrokit.data.pairs import Source, read_any_source, read_source
 from retrokit.data.runs import is_run, read_run
-from retrokit.data.training_rows import Kind
-from retrokit.ranking import reranking, retrieval
-
-if TYPE_CHECKING:  # what was evaluated before is shown without texts
-    from retrokit.data.overlap import Overlap
-    from retrokit.evaluation.task import Task
-
-MOST = 64 << 20  # bytes of training data that are read without `trained_on=`
+from retrokit.ranking import retrieval
 
 
 @dataclass(frozen=True)
@@ -81,23 +70,37 @@ def training_of_stages(first: str | None, reranker: str | None) -> Training | No
         first: spec of an encoder, or of a searcher, of which nothing is recorded; ``None`` without a first stage.
         reranker: spec of a reranker, or of an encoder that reranks; ``None`` without one.
     """
-    of_first = training_of(first) if first is not None and retrieval.registry_of(first) is encoders.registry else None
+    of_first = None
+    if first is not None and retrieval.registry_of(first) is encoders.registry:
+        of_first = training_of(first)
     if reranker is None:
         return of_first
-    if reranking.registry_of(reranker) is encoders.registry:
-        of_reranker = training_of(reranker)
-    else:  # its own training, or that of the encoder that it scores with
-        parsed = reranking.registry.parse(reranker)
-        own = {name: training_of(str(parsed.params[name])) for name in ("path", "encoder") if name in parsed.params}
-        options = {name: value for name, value in parsed.params.items() if name not in own}
-        groups = {name: training.group if training else parsed.params[name] for name, training in own.items()}
-        of_reranker = None
-        if any(own.values()):
-            of_reranker = Training(None, _digest([parsed.name, options, groups]), _seeds(own.values()))
+    of_reranker = _training_of_reranker(reranker)
     if of_first is None and of_reranker is None:
         return None
+    similarity = of_first.similarity if of_first is not None else None
     group = [of_first.group if of_first else first, of_reranker.group if of_reranker else reranker]
-    return Training(of_first.similarity if of_first else None, _digest(group), _seeds([of_first, of_reranker]))
+    return Training(similarity, _digest(group), _seeds([of_first, of_reranker]))
+
+
+def _training_of_reranker(spec: str) -> Training | None:
+    """The training of a reranker: its own, or that of the encoder that it scores with."""
+    from retrokit.ranking import reranking
+
+    if reranking.registry_of(spec) is encoders.registry:
+        return training_of(spec)
+    parsed = reranking.registry.parse(spec)
+    trainings, groups, options = [], {}, {}
+    for name, value in parsed.params.items():
+        if name in ("path", "encoder"):
+            training = training_of(str(value))
+            trainings.append(training)
+            groups[name] = training.group if training is not None else value
+        else:
+            options[name] = value
+    if not any(trainings):
+        return None
+    return Training(None, _digest([parsed.name, options, groups]), _seeds(trainings))
 
 
 def _seeds(trainings: Iterable[Training | None]) -> str:
@@ -113,56 +116,3 @@ def _without_seed(spec: Spec) -> tuple[str, Any]:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def overlaps_with_training(
-    tasks: Sequence[Task], trained_on: Sequence[str], specs: Sequence[str], examples: int
-) -> list[Overlap]:
-    """What of each task is in ``trained_on``, or else in the training data of each of the encoders ``specs``, if these
-    are unchanged and not large; encoders of the same data together, with a notice for each overlap."""
-    from retrokit.data.overlap import overlaps
-
-    tests = {task.spec: texts for task in tasks if (texts := task.judged_texts()) is not None}
-    if not tests:
-        return []
-    if trained_on:
-        read = {", ".join(trained_on): [read_any_source(spec) for spec in trained_on]}
-    else:
-        read = {spec: sources for spec in specs if (sources := _of_run(spec))}
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for name, sources in read.items():
-        alike.setdefault(tuple(f"{source.digest} {len(source.records)}" for source in sources), []).append(name)
-    results = []
-    for first, *others in alike.values():
-        name = f"{first} and {len(others)} more of the same data" if others else first
-        own = overlaps(tests, read[first], examples)
-        results += [replace(overlap, test=f"{overlap.test} and {name}") for overlap in own]
-    for warning in filter(None, (overlap.warning() for overlap in results)):
-        notice(warning)
-    return results
-
-
-def _of_run(spec: str) -> list[Source]:
-    """The training data of the encoder of that spec, if it is a model folder and they are available."""
-    from retrokit.data.pairs import hold_out
-
-    path = str(encoders.registry.parse(spec).params.get("path", ""))
-    identity = read_run(path).identity if path and is_run(path) else {}
-    if not (names := identity.get("data", [])):
-        return []
-    kind: Kind = "texts" if identity.get("augment") else "scored" if identity.get("loss") == "mse" else "pairs"
-    ask = "give `trained_on=` to look for texts of the tests in them"
-    try:
-        places = [Path(str(training_data.registry.parse(name).params["path"])) for name in names]
-        files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
-        size = sum(file.stat().st_size for file in files if not file.is_dir())
-        if size > MOST:
-            notice(f"{spec}: its training data are of {size:,} bytes: {ask}")
-            return []
-        sources = [read_source(name, kind, images=True) for name in names]
-        if [source.digest for source in sources] != identity.get("data_digests"):
-            raise DataError(spec, "they have changed")
-        return hold_out(sources, identity["holdout"], identity["seed"])[0] if identity.get("holdout") else sources
-    except (RetrokitError, OSError, KeyError):  # no file: data of the hub
-        notice(f"{spec}: its training data, {', '.join(names)}, are not here as they were: {ask}")
-        return []

@@ -17,7 +17,7 @@ from retrokit.data.jsonl import fields_of, read_jsonl
 
 def leaves(task: Any) -> list[Any]:
     """The tasks that hold data: the task itself, or the ones that it averages over."""
-    return [leaf for part in task.tasks for leaf in leaves(part)] if hasattr(task, "tasks") else [task]
+    return [leaf for subtask in task.tasks for leaf in leaves(subtask)] if hasattr(task, "tasks") else [task]
 
 
 def use_folder(task: Any, folder: Path) -> None:

@@ -72,8 +72,8 @@ class MtebSearch:
         # in descending order of ids, so that equal scores rank as trec_eval ranks them
         order = sorted(range(len(ids)), key=ids.__getitem__, reverse=True)
         if top_ranked is not None:
-            wanted = {document for candidates in top_ranked.values() for document in candidates}
-            order = [i for i in order if ids[i] in wanted]
+            listed = {document for candidates in top_ranked.values() for document in candidates}
+            order = [i for i in order if ids[i] in listed]
 
         def read(dataset: Any, kind: PromptType) -> TextList:
             options = {"batch_size": encode_kwargs.get("batch_size", 32), "num_proc": num_proc}
@@ -108,7 +108,7 @@ class MtebSearch:
         if prompt_type == PromptType.document:
             default = ""
         kinds = [f"-{prompt_type.value}", ""] if prompt_type else [""]
-        names = [f"{of}{kind}" for of in (task_metadata.name, task_metadata.type) for kind in kinds]
+        names = [f"{owner}{kind}" for owner in (task_metadata.name, task_metadata.type) for kind in kinds]
         prefix = DEFAULT_TEMPLATE.format(instruction=instruction) if instruction else ""
         return [Prompted(prefix, text, instruction or "", default, names) for text in texts]
 
@@ -165,8 +165,10 @@ def _best_of(
     index: Index, queries: TextList, documents: TextList, candidates: Mapping[str, Sequence[str]], k: int
 ) -> list[Ranking]:
     """The ``k`` best of the candidates of each query; equal scores in the order of the documents."""
-    place = {identifier: position for position, identifier in enumerate(documents.ids)}
-    rows = [sorted({place[id] for id in candidates.get(query, ()) if id in place}) for query in queries.ids]
+    position_of = {identifier: position for position, identifier in enumerate(documents.ids)}
+    rows = []
+    for query in queries.ids:
+        rows.append(sorted({position_of[id] for id in candidates.get(query, ()) if id in position_of}))
     query_rows = [row for row, positions in enumerate(rows) for _ in positions]
     flat = [position for positions in rows for position in positions]
     scores = index.score_pairs(
@@ -174,9 +176,10 @@ def _best_of(
         TextList((documents[i] for i in flat), [documents.ids[i] for i in flat]),
     )
     rankings = []
-    for positions, own in zip(rows, np.split(scores, np.cumsum([len(part) for part in rows])[:-1]), strict=True):
-        order = np.argsort(-own, kind="stable")[:k]
-        rankings.append((own[order], np.array(positions, dtype=np.int64)[order]))
+    ends = np.cumsum([len(positions) for positions in rows])
+    for positions, candidate_scores in zip(rows, np.split(scores, ends[:-1]), strict=True):
+        order = np.argsort(-candidate_scores, kind="stable")[:k]
+        rankings.append((candidate_scores[order], np.array(positions, dtype=np.int64)[order]))
     return rankings
 
 

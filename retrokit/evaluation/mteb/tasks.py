@@ -17,6 +17,7 @@ import numpy as np
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import no_progress_bars, notice, progress
 from retrokit.data.jsonl import read_json, write_json
+from retrokit.encoders.base import Encoder
 from retrokit.encoders.prompts import template_of
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.mteb.data import folder_digest, judgements, leaves, use_folder, use_hub
@@ -149,8 +150,9 @@ class MtebTask(Task):
 
     def digest(self) -> str | None:
         """Of local data the digest; of the hub's, the revisions that this mteb asks for."""
-        parts = [leaf for task in self.tasks for leaf in leaves(task)]
-        return " ".join([library.__version__, *(f"{part.metadata.name}={part.metadata.revision}" for part in parts)])
+        all_leaves = [leaf for task in self.tasks for leaf in leaves(task)]
+        revisions = [f"{leaf.metadata.name}={leaf.metadata.revision}" for leaf in all_leaves]
+        return " ".join([library.__version__, *revisions])
 
     def describe(self) -> str:
         names = [task.metadata.name for task in self.tasks]
@@ -161,25 +163,11 @@ class MtebTask(Task):
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity; the texts of a task are encoded once for all of them. Raises :class:`DataError`
         for local data that are wrong, or a headline that is undefined."""
-        if self.task_prompts and request.encoder is not None and any(request.encoder.prompts.values()):
-            template = template_of(request.encoder.prompts)
-            own = "its own prompts stay, which have no place for mteb's instructions"
-            place = own if template is None else f"mteb's instructions go into its own template {template!r}"
-            notice(f"{request.encoder.spec}: {place}")
+        if self.task_prompts and request.encoder is not None:
+            _report_prompts(request.encoder)
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
-        systems: list[tuple[Searcher, dict[str, Any]]]
-        if request.searcher is not None:
-            if not self.searches:
-                raise UsageError(needs_embeddings(self, [request.name]))
-            systems = [(request.searcher, {"fingerprint": request.searcher.fingerprint()})]
-        else:
-            embeddings, chosen = replace(request, encoder=memory).embeddings(self)
-            about = {name: value for name, value in embeddings.configuration().items() if name != "encoding_seconds"}
-            given = {"index": request.index, "quantize": request.quantize}
-            about |= {name: value for name, value in given.items() if value is not None}
-            denses = [Dense(embeddings, similarity, request.index, request.quantize) for similarity in chosen]
-            systems = [(dense, {**about, **dense.scorer.statistics()}) for dense in denses]
+        systems = self._systems(replace(request, encoder=memory))
         system_scores: list[dict[str, MtebScores]] = [{} for _ in systems]
         with progress("MTEB", len(self.tasks) * len(systems), "tasks") as advance, no_progress_bars("datasets"):
             for task in self.tasks:
@@ -193,6 +181,25 @@ class MtebTask(Task):
             self._result(searcher, scores, request, {**about, **where})
             for (searcher, about), scores in zip(systems, system_scores, strict=True)
         ]
+
+    def _systems(self, request: Request) -> list[tuple[Searcher, dict[str, Any]]]:
+        """The searchers of a request, each with its configuration."""
+        if request.searcher is not None:
+            if not self.searches:
+                raise UsageError(needs_embeddings(self, [request.name]))
+            return [(request.searcher, {"fingerprint": request.searcher.fingerprint()})]
+        embeddings, similarities = request.embeddings(self)
+        configuration = embeddings.configuration()
+        configuration.pop("encoding_seconds", None)
+        if request.index is not None:
+            configuration["index"] = request.index
+        if request.quantize is not None:
+            configuration["quantize"] = request.quantize
+        systems: list[tuple[Searcher, dict[str, Any]]] = []
+        for similarity in similarities:
+            dense = Dense(embeddings, similarity, request.index, request.quantize)
+            systems.append((dense, {**configuration, **dense.scorer.statistics()}))
+        return systems
 
     def _measure(self, searcher: Any, embeds: bool, task: Any, cache: library.ResultCache) -> MtebScores:
         """What mteb measures of a task; from its cache, if that has the result of the same model."""
@@ -241,20 +248,31 @@ class MtebTask(Task):
             overall = {"average": [*headlines.values()], "block_average": [*blocks.values()]}
             metrics = {**{name: float(np.mean(values)) for name, values in overall.items()}, **blocks, **headlines}
             per_query = {"average": headlines}  # a mean over tasks is compared over tasks
-        wanted = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
-        if missing := [name for name in wanted if name not in metrics]:
+        requested = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
+        if missing := [name for name in requested if name not in metrics]:
             notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {searcher.similarity}")
         return Result(
             searcher.spec,
             searcher.similarity,
             self.spec,
             self.main_metric,
-            metrics={name: metrics.get(name, math.nan) for name in wanted},
-            per_query={name: values for name, values in per_query.items() if name in wanted},
+            metrics={name: metrics.get(name, math.nan) for name in requested},
+            per_query={name: values for name, values in per_query.items() if name in requested},
             counts={"tasks": len(self.tasks)},
             norms={},
             configuration={**configuration, "mteb_results": [scores.file for scores in task_scores.values()]},
         )
+
+
+def _report_prompts(encoder: Encoder) -> None:
+    """Report where mteb's instructions go, if the encoder has prompts."""
+    if not any(encoder.prompts.values()):
+        return
+    template = template_of(encoder.prompts)
+    if template is None:
+        notice(f"{encoder.spec}: its own prompts stay, which have no place for mteb's instructions")
+    else:
+        notice(f"{encoder.spec}: mteb's instructions go into its own template {template!r}")
 
 
 def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, float]]:
@@ -331,21 +349,21 @@ def mteb(
         DataError: a folder that does not hold a task's data.
     """
     blocks = _blocks(name, language)
-    parts = [leaf for tasks in blocks.values() for task in tasks for leaf in leaves(task)]
+    all_leaves = [leaf for tasks in blocks.values() for task in tasks for leaf in leaves(task)]
     folders: dict[str, Path] = {}
     if data is not None:
-        candidates = {part.metadata.name: Path(data) / part.metadata.name for part in parts}
-        folders = {part: folder for part, folder in candidates.items() if folder.is_dir()}
-        if not folders and len(parts) == 1:
-            folders = {parts[0].metadata.name: Path(data)}
+        candidates = {leaf.metadata.name: Path(data) / leaf.metadata.name for leaf in all_leaves}
+        folders = {task_name: folder for task_name, folder in candidates.items() if folder.is_dir()}
+        if not folders and len(all_leaves) == 1:
+            folders = {all_leaves[0].metadata.name: Path(data)}
         elif not folders:
             raise DataError(data, f"contains no folder of any task's name, such as {next(iter(candidates))}")
-    where = "into FOLDER" if len(parts) == 1 else "each into FOLDER/TASK"
-    for part in parts:
-        if part.metadata.name in folders:
-            use_folder(part, folders[part.metadata.name])
+    where = "into FOLDER" if len(all_leaves) == 1 else "each into FOLDER/TASK"
+    for leaf in all_leaves:
+        if leaf.metadata.name in folders:
+            use_folder(leaf, folders[leaf.metadata.name])
         else:
-            use_hub(part, f"{where} and name it: mteb:{name},data=FOLDER")
+            use_hub(leaf, f"{where} and name it: mteb:{name},data=FOLDER")
     by_neighbours = (classifier or CLASSIFIERS.get(name)) == "knn"
     return MtebTask(blocks, folders, cache, task_prompts, by_neighbours)
 
@@ -355,7 +373,7 @@ def _blocks(name: str, language: str | None) -> dict[str, list[Any]]:
     if name.startswith("@"):
         if name not in GROUPS:
             raise UsageError(f"mteb:{name}: no such set; the sets are {', '.join(GROUPS)}")
-        return {block: [_in_english(part) for part in names] for block, names in GROUPS[name].items()}
+        return {block: [*map(_in_english, names)] for block, names in GROUPS[name].items()}
     chosen = {"languages": [language], "exclusive_language_filter": True} if language else {}
     try:
         tasks = [library.get_task(name, **chosen)]

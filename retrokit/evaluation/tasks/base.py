@@ -151,7 +151,7 @@ class SearchTask(MeasuringTask):
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity, or that of the searcher; texts are encoded once."""
         names, results = request.names(self), []
-        depth = len(self.documents) if request.whole else self.depth(names)
+        depth = self.depth(names)
         for searcher in request.searchers(self):
             index = searcher.index(self.documents)
             measured = self.measure_index(index, names, depth, searcher)

@@ -15,19 +15,21 @@ own similarity, and under cosine, as MTEB reports (SFS, Table 2; MAG, Table 5).
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from retrokit import similarities as similarity_functions
-from retrokit.core.errors import DataError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
 from retrokit.data.labelled import LabelledNearMiss, LabelledPair, read_labelled_pairs, short_name
 from retrokit.data.overlap import JudgedTexts
 from retrokit.data.pairs import read_source
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import WITHOUT_NAMES, Pair, ScoredPair, iterate_records
+from retrokit.evaluation.comparison.near_misses import FALSE_ACCEPTS
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask, moderate
@@ -37,7 +39,6 @@ from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 SEED = 42
-FALSE_ACCEPTS = "false_accept@95"
 
 
 class NearMisses(SymmetricTask):
@@ -99,11 +100,6 @@ class NearMisses(SymmetricTask):
         random = self.counts["random_pairs"]
         return f"{line}; every positive is its anchor: no threshold, but {random:,} random pairs (COMP, Figure 1)"
 
-    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Verification:
-        task = Verification(self.name, self.examples, reference)
-        task.spec = self.spec
-        return task
-
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
@@ -156,6 +152,8 @@ class Verification(NearMisses):
     anchors, else the anchors themselves (COMP's triplets): these only test identity against near-misses.
     """
 
+    takes_rerankers = True
+
     def __init__(
         self, name: str, examples: Sequence[LabelledNearMiss], reference: Sequence[tuple[str, str]] = ()
     ) -> None:
@@ -181,7 +179,7 @@ class Verification(NearMisses):
         line = super().describe(len(self._reference) if self._reference else reference)
         if self._reference or not self._identical:
             return line
-        return f"{line}: the anchors themselves; `paraphrases=` gives other texts"
+        return f"{line}: the anchors themselves; paraphrases= gives other texts"
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
@@ -192,14 +190,16 @@ class Verification(NearMisses):
 
     def evaluate(self, request: Request) -> list[Result]:
         """The result of the encoder, or of a reranker; the first text of each pair is the query then."""
-        scorer = request.reranker
-        if scorer is None:
+        reranker = request.reranker
+        if reranker is None:
             return super().evaluate(request)
 
         def scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-            return scorer.score_pairs([self.texts[i] for i in first], [self.texts[i] for i in second])
+            return reranker.score_pairs([self.texts[i] for i in first], [self.texts[i] for i in second])
 
-        return [self.result(scorer.spec, OWN_SIMILARITY, request.names(self), self._measured(scores))]
+        measured = self._measured(scores)
+        about = reranker.configuration()
+        return [self.result(reranker.spec, OWN_SIMILARITY, request.names(self), measured, configuration=about)]
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
         """All measures, given a function of the positions of two texts each: scores float32 ``[n]``."""
@@ -288,17 +288,34 @@ class DuplicatePairs(SymmetricTask):
         return Measured(metrics, per_pair, areas, own_scale=own_scale)
 
 
-def pairs(path: str, family: str) -> NearMisses | DuplicatePairs:
-    """The task of a file of near-misses or of labelled pairs. Raises :class:`UsageError` or :class:`DataError` as for
-    :func:`retrokit.data.labelled.read_labelled_pairs`."""
+def pairs(
+    path: str, family: str, gate: bool = False, paraphrases: str | None = None, max_paraphrases: int = 10_000
+) -> NearMisses | DuplicatePairs:
+    """The task of a file of near-misses or of labelled pairs; with ``gate`` or ``paraphrases``, of near-misses as the
+    test of a gate.
+
+    Raises:
+        UsageError, DataError: as for :func:`retrokit.data.labelled.read_labelled_pairs`, for a gate on labelled pairs,
+            or for fewer than two paraphrases.
+    """
     seen = hashlib.sha256()
     examples = read_labelled_pairs(path, seen.update, family)
     labelled = [example for example in examples if isinstance(example, LabelledPair)]
+    near_misses = [example for example in examples if isinstance(example, LabelledNearMiss)]
+    is_gate = gate or paraphrases is not None
+    if labelled and is_gate:
+        raise UsageError(f"pairs:{path}: has labelled pairs; a gate is tested with near-misses")
     task: NearMisses | DuplicatePairs
     if labelled:
         task = DuplicatePairs(short_name(path), labelled)
+    elif not is_gate:
+        task = NearMisses(short_name(path), near_misses)
+    elif paraphrases is None:
+        task = Verification(short_name(path), near_misses)
     else:
-        task = NearMisses(short_name(path), [example for example in examples if isinstance(example, LabelledNearMiss)])
+        reference = [(pair.anchor, pair.positive) for pair in read_reference(paraphrases, max_paraphrases)]
+        seen.update(json.dumps(reference).encode())
+        task = Verification(short_name(path), near_misses, reference)
     task.data_digest = f"sha256:{seen.hexdigest()}"
     return task
 

@@ -153,8 +153,8 @@ class Rag(SearchTask):
                     Session(self.reader, store, sampling=self.sampling) as session,
                     aclosing(run_all(session.ask, [prompts[i] for i in order])) as answers,
                 ):
-                    for place in order:
-                        texts[place] = (await anext(answers)).text
+                    for position in order:
+                        texts[position] = (await anext(answers)).text
                         advance(1)
             if not any(texts):
                 raise ServiceError(f"{self.reader.spec} says nothing to any of {len(prompts):,} questions")

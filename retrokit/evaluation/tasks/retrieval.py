@@ -55,18 +55,23 @@ class Retrieval(SearchTask):
         order = sorted(range(len(data.document_ids)), key=lambda i: data.document_ids[i], reverse=True)
         self.queries = TextList(data.queries, data.query_ids)
         self.documents = TextList((data.documents[i] for i in order), [data.document_ids[i] for i in order])
-        place = {identifier: position for position, identifier in enumerate(self.documents.ids)}
-        own = [
-            (" ".join(query.split()), place[id])
+        position_of = {identifier: position for position, identifier in enumerate(self.documents.ids)}
+        queries_with_document = [
+            (" ".join(query.split()), position_of[id])
             for id, query in zip(data.query_ids, data.queries, strict=True)
-            if id in place
+            if id in position_of
         ]
         # queries that are a document's text, below a title or none
-        ends = [f" {' '.join(self.documents[i].split())}".endswith(f" {query}") for query, i in own if query]
-        self._same_texts = sum(ends)
-        self.counts = data.counts | ({"identical_ids_left_out": len(own)} if ignore_identical_ids else {})
+        self._same_texts = 0
+        for query, position in queries_with_document:
+            text = " ".join(self.documents[position].split())
+            self._same_texts += bool(query) and f" {text}".endswith(f" {query}")
+        counts = dict(data.counts)
+        if ignore_identical_ids:
+            counts["identical_ids_left_out"] = len(queries_with_document)
+        self.counts = counts
         self._out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
-        self.left_out, self.relevant = self.places(lambda ids: {id: place[id] for id in ids if id in place})
+        self.left_out, self.relevant = self.places(lambda ids: {id: position_of[id] for id in ids if id in position_of})
 
     def places(
         self, positions_of: Callable[[Set[str]], Mapping[str, int]]
@@ -77,9 +82,9 @@ class Retrieval(SearchTask):
             query: {id for id, grade in self.data.qrels.get(query, {}).items() if grade >= self.data.level}
             for query in self.data.query_ids
         }
-        place = positions_of({id for ids in (*self._out.values(), *relevant.values()) for id in ids})
+        position_of = positions_of({id for ids in (*self._out.values(), *relevant.values()) for id in ids})
         left_out, judged = (
-            [frozenset(place[id] for id in ids[query] if id in place) for query in self.data.query_ids]
+            [frozenset(position_of[id] for id in ids[query] if id in position_of) for query in self.data.query_ids]
             for ids in (self._out, relevant)
         )
         return left_out, judged
@@ -113,17 +118,14 @@ class Retrieval(SearchTask):
     def restricted(self, queries: Set[str], documents: Set[str]) -> Retrieval:
         texts = dict(zip(self.data.document_ids, self.data.documents, strict=True))
         queries_by_id = dict(zip(self.data.query_ids, self.data.queries, strict=True))
-        part = retrieval_data(
+        restricted = retrieval_data(
             *(self.data.name, self.data.split),
             {id: text for id, text in texts.items() if id in documents},
             {id: text for id, text in queries_by_id.items() if id in queries},
             {id: grades for id, grades in self.data.qrels.items() if id in queries},
             level=self.data.level,
         )
-        return Retrieval(part, self.ignore_identical_ids, self._out)
-
-    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Retrieval:
-        return self
+        return Retrieval(restricted, self.ignore_identical_ids, self._out)
 
     def describe(self) -> str:
         counts, level = self.counts, self.data.level
@@ -147,7 +149,10 @@ class Retrieval(SearchTask):
         return max(int(name.partition("@")[2]) for name in names)
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
-        """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off."""
+        """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off.
+        Whole rankings are not cut."""
+        if searcher.has_whole_rankings:
+            depth = len(self.documents)
         run = run_of(index.search_without(self.queries, depth, self.left_out), self.data.query_ids, self.documents.ids)
         for query, scores in index.unlisted.items():
             run[query] |= {id: score for id, score in scores.items() if id not in self._out[query]}
@@ -197,11 +202,11 @@ def save_runs(results: Sequence[Result], path: str) -> None:
     if len(results) == 1 and not target.is_dir() and not path.endswith(os.sep):
         write_run(target, results[0].run, tag="retrokit")
         return
-    taken: Counter[str] = Counter()
+    times: Counter[str] = Counter()
     for result in results:
         name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", f"{result.encoder}-{result.similarity}-{result.task}")
-        taken[name] += 1
-        number = f"-{taken[name]}" if taken[name] > 1 else ""
+        times[name] += 1
+        number = f"-{times[name]}" if times[name] > 1 else ""
         write_run(target / f"{name}{number}.trec", result.run, tag="retrokit")
 
 

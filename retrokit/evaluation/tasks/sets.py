@@ -63,9 +63,11 @@ class RetrievalSets(Task):
         """One result per similarity, or one of the searcher."""
         names = request.names(self)
         metrics = [*dict.fromkeys(name.rpartition(":")[2] for name in names)]
-        results_by_set = {
-            name: task.evaluate(replace(request, metrics=metrics, alone=True)) for name, task in self.sets.items()
-        }
+        results_by_set = {}
+        for name, task in self.sets.items():
+            searcher = None if request.searcher is None else request.searcher.within(name)
+            of_set = replace(request, metrics=metrics, alone=True, searcher=searcher)
+            results_by_set[name] = task.evaluate(of_set)
         return [
             self._mean(dict(zip(self.sets, results, strict=True)), names)
             for results in zip(*results_by_set.values(), strict=True)

@@ -12,6 +12,7 @@ testbed's variants in it, in that retriever's order. Ranks of two lists are neve
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,26 +93,27 @@ class RerankerReference:
         """A digest of all that decides a score."""
         return str(self._by.fingerprint())
 
-    def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+    def scores(self, candidates: SureCandidates, requests: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         """For each query (its position) and its entries, scores ``[n]``; NaN if there is none. Those of a listwise
         reference order these entries, and cannot be compared with others. Always of the same ``candidates``."""
         nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        before = [self._known.get(query, nothing) for query, _ in wanted]
-        new = [
-            np.setdiff1d(candidates.text_of[entries], known)
-            for (_, entries), (known, _) in zip(wanted, before, strict=True)
-        ]
-        queries = candidates.queries_at([query for (query, _), texts in zip(wanted, new, strict=True) for _ in texts])
-        texts = TextList(candidates.texts[text] for part in new for text in part)
-        for (query, _), *both in zip(wanted, new, _split(self._score(candidates, queries, texts), new), strict=True):
-            known = self._known.get(query, nothing)
-            own_texts, own_scores = (np.concatenate(side) for side in zip(known, both, strict=True))
-            order = np.argsort(own_texts)
-            self._known[query] = own_texts[order], own_scores[order]
+        new_texts = []
+        for query, entries in requests:
+            known_texts, _ = self._known.get(query, nothing)
+            new_texts.append(np.setdiff1d(candidates.text_of[entries], known_texts))
+        rows = [query for (query, _), texts in zip(requests, new_texts, strict=True) for _ in texts]
+        texts = TextList(candidates.texts[text] for texts_of_query in new_texts for text in texts_of_query)
+        new_scores = _split(self._score(candidates, candidates.queries_at(rows), texts), new_texts)
+        for (query, _), added_texts, added_scores in zip(requests, new_texts, new_scores, strict=True):
+            known_texts, known_scores = self._known.get(query, nothing)
+            all_texts = np.concatenate([known_texts, added_texts])
+            all_scores = np.concatenate([known_scores, added_scores])
+            order = np.argsort(all_texts)
+            self._known[query] = all_texts[order], all_scores[order]
         scores = []
-        for query, entries in wanted:
-            own_texts, own_scores = self._known[query]
-            scores.append(own_scores[np.searchsorted(own_texts, candidates.text_of[entries])])
+        for query, entries in requests:
+            known_texts, known_scores = self._known[query]
+            scores.append(known_scores[np.searchsorted(known_texts, candidates.text_of[entries])])
         return scores
 
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
@@ -125,11 +127,11 @@ class SearcherReference(RerankerReference):
 
     _index: Index | None = None
 
-    def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+    def scores(self, candidates: SureCandidates, requests: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         if not self._by.by_ids:
-            return super().scores(candidates, wanted)
-        entries = [part for _, part in wanted]
-        queries = candidates.queries_at([query for query, part in wanted for _ in part])
+            return super().scores(candidates, requests)
+        entries = [entries_of_query for _, entries_of_query in requests]
+        queries = candidates.queries_at([query for query, entries_of_query in requests for _ in entries_of_query])
         return _split(self._score(candidates, queries, candidates.of(np.concatenate(entries))), entries)
 
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
@@ -142,21 +144,21 @@ class ListReference(RerankerReference):
 
     listwise = True
 
-    def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+    def scores(self, candidates: SureCandidates, requests: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         """For each list, scores float32 ``[n]``. A text that comes twice is ordered once, at its first place."""
-        distinct = [DistinctTexts() for _ in wanted]
-        rows = [texts.add(candidates.of(entries)) for texts, (_, entries) in zip(distinct, wanted, strict=True)]
-        keys = [(candidates.queries[query], *texts.texts) for texts, (query, _) in zip(distinct, wanted, strict=True)]
+        distinct = [DistinctTexts() for _ in requests]
+        rows = [texts.add(candidates.of(entries)) for texts, (_, entries) in zip(distinct, requests, strict=True)]
+        keys = [(candidates.queries[query], *texts.texts) for texts, (query, _) in zip(distinct, requests, strict=True)]
         if new := [key for key in dict.fromkeys(keys) if key not in self._known]:
             new_scores = self._by.rank_lists([key[0] for key in new], [key[1:] for key in new])
             self._known.update(zip(new, new_scores, strict=True))
             if line := self._by.describe():
                 notice(line)
-        return [self._known[key][part] for key, part in zip(keys, rows, strict=True)]
+        return [self._known[key][positions] for key, positions in zip(keys, rows, strict=True)]
 
 
-def _split(flat: np.ndarray, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    return np.split(flat, np.cumsum([len(part) for part in parts])[:-1])
+def _split(flat: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return np.split(flat, np.cumsum([len(array) for array in like])[:-1])
 
 
 def make_reference(spec: str, device: str | None = None) -> RerankerReference:
@@ -240,26 +242,14 @@ class Sure(SearchTask):
         self.data, self.reference, self.counting, self.identical = data, reference, counting, identical
         self._depth = depth
         self.data_digest = data_digest
-        entries = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
-        self._passages = len(entries)
+        passages = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
+        self._passages = len(passages)
         self._queries = [query for query in data.queries if query in data.originals]
-        place = {identifier: position for position, (identifier, _) in enumerate(entries)}
-        self._originals = [place.get(data.originals[query], -1) for query in self._queries]
-        if max(self._originals) < 0:
-            first = data.originals[self._queries[0]]
-            raise DataError(data.name, f"none of its passages is in the corpus by its id (the first is {first!r})")
+        self._originals = self._positions_of_originals([identifier for identifier, _ in passages])
         self._members = {testbed: set(queries) for testbed, queries in data.testbeds.items()}
-        self._kinds: list[list[str]] = []  # the kinds of variants that each query has, in the testbeds that it is in
-        self._variant_entries: list[np.ndarray] = []
-        place_of_variant: dict[tuple[str, str], int] = {}
-        for query in self._queries:
-            passage, own = data.originals[query], [name for name in self._members if query in self._members[name]]
-            kinds = [kind for name in own for kind in TESTBEDS[name] if kind != ORIGINAL]
-            for kind in kinds:
-                if place_of_variant.setdefault((passage, kind), len(entries)) == len(entries):
-                    entries.append((variant_id(passage, kind), data.variants[kind][passage]))
-            self._kinds.append(kinds)
-            self._variant_entries.append(np.array([place_of_variant[passage, kind] for kind in kinds], dtype=np.int64))
+        self._kinds = [self._kinds_of(query) for query in self._queries]
+        variants, self._variant_entries = self._number_variants()
+        entries = [*passages, *variants]
         distinct = DistinctTexts()
         text_of = distinct.add(text for _, text in entries)
         ids = [identifier for identifier, _ in entries]
@@ -267,13 +257,49 @@ class Sure(SearchTask):
         self._candidates = SureCandidates(self.queries, ids, distinct.texts, text_of, self._passages)
         self.documents = self._candidates.of(np.arange(self._passages))
         self.counts = {"queries": len(self._queries), "documents": self._passages}
-        by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
-        self._before, self._reranked = f"mrr@{depth}", f"reranked_mrr@{depth}"
+        self._name_metrics()
+
+    def _positions_of_originals(self, ids: Sequence[str]) -> list[int]:
+        """The position of each query's passage in the corpus, whose documents have these ids; −1: it is not there.
+        Raises :class:`DataError` if none is."""
+        position_of = {identifier: position for position, identifier in enumerate(ids)}
+        positions = [position_of.get(self.data.originals[query], -1) for query in self._queries]
+        if max(positions) < 0:
+            first = self.data.originals[self._queries[0]]
+            problem = f"none of its passages is in the corpus by its id (the first is {first!r})"
+            raise DataError(self.data.name, problem)
+        return positions
+
+    def _kinds_of(self, query: str) -> list[str]:
+        """The kinds of variants that a query has, in the testbeds that it is in."""
+        kinds = []
+        for testbed, queries in self._members.items():
+            if query in queries:
+                kinds += [kind for kind in TESTBEDS[testbed] if kind != ORIGINAL]
+        return kinds
+
+    def _number_variants(self) -> tuple[list[tuple[str, str]], list[np.ndarray]]:
+        """Each variant once, as id and text, and the entries of each query's variants, which follow the passages."""
+        variants: list[tuple[str, str]] = []
+        entry_of: dict[tuple[str, str], int] = {}
+        entries_by_query = []
+        for query, kinds in zip(self._queries, self._kinds, strict=True):
+            passage = self.data.originals[query]
+            for kind in kinds:
+                if (passage, kind) not in entry_of:
+                    entry_of[passage, kind] = self._passages + len(variants)
+                    variants.append((variant_id(passage, kind), self.data.variants[kind][passage]))
+            entries_by_query.append(np.array([entry_of[passage, kind] for kind in kinds], dtype=np.int64))
+        return variants, entries_by_query
+
+    def _name_metrics(self) -> None:
+        by_testbed = tuple(f"{testbed}_{measure}" for testbed in self.data.testbeds for measure in MEASURES)
+        ranges = (f"{testbed}_range" for testbed in self.data.testbeds)
+        self._before, self._reranked = f"mrr@{self._depth}", f"reranked_mrr@{self._depth}"
         self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
-        ranges = (f"{testbed}_range" for testbed in data.testbeds)
         self.known_metrics = (*self.shown_metrics, self._before, self._reranked, *ranges)
         # a listwise reference would have to order one more list for the reranked metric
-        left_out = {self._reranked} if reference.listwise else set()
+        left_out = {self._reranked} if self.reference.listwise else set()
         self.default_metrics: tuple[str, ...] = tuple(name for name in self.known_metrics if name not in left_out)
 
     def describe(self) -> str:
@@ -307,7 +333,10 @@ class Sure(SearchTask):
         """The searcher's ranks against the reference's. Raises :class:`DataError` if no query of a testbed has its
         original in its list, or has the reference's scores."""
         rankings = self.search(index)
-        reference = self._reference_scores(rankings, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
+        lists = list(self.data.testbeds)
+        if self._reranked in names:
+            lists.append(_ALONE)
+        reference = self._reference_scores(rankings, lists)
         counts: dict[str, int | float] = {}
         per_query: dict[str, dict[str, float]] = {}
         columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
@@ -318,28 +347,33 @@ class Sure(SearchTask):
                 "roc": order_consistency(ranked.ranks, ranked.reference),
                 "range": rank_range(ranked.reference).astype(np.float64),
             }
+            ids = [self._queries[query] for query in ranked.queries]
             for measure, scores in values.items():
-                scored = zip((self._queries[query] for query in ranked.queries), scores.tolist(), strict=True)
-                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if score == score}
+                scored = zip(ids, scores.tolist(), strict=True)
+                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if not math.isnan(score)}
             for measure in MEASURES:
                 column = np.full(len(self._queries), np.nan)
                 column[ranked.queries] = values[measure]
                 columns[measure].append(column)
-            counts[f"{testbed}_queries"] = len(ranked.queries)
-            reasons = {**self.data.dropped[testbed], **ranked.dropped}
-            counts |= {f"{testbed}_{reason}": count for reason, count in reasons.items()}
-            counts[f"{testbed}_identical_variant"] = self.data.identical[testbed]
+            counts |= self._counts_of(testbed, ranked)
             if lost := _lost(ranked.dropped):
                 queries = f"of {len(self.data.testbeds[testbed]):,} queries dropped"
                 notice(f"{searcher.spec} {searcher.similarity}, {testbed}: {queries}: {lost}")
-        before: dict[str, float] = {}
-        after: dict[str, float] = {}
+        per_query[self._before] = {}
+        if _ALONE in reference:
+            per_query[self._reranked] = {}
         for query, (name, ranking) in enumerate(zip(self._queries, rankings, strict=True)):
-            place = np.flatnonzero(ranking.passages == self._originals[query])
-            before[name] = float(1 / (place[0] + 1)) if len(place) else 0.0
-            if _ALONE in reference and not np.isnan(listed := reference[_ALONE][query]).any():
-                after[name] = 1 / ranks_after_insertion(listed, place[0], np.empty(0))[0] if len(place) else 0.0
-        per_query |= {self._before: before} | ({self._reranked: after} if _ALONE in reference else {})
+            ranks = np.flatnonzero(ranking.passages == self._originals[query])
+            per_query[self._before][name] = float(1 / (ranks[0] + 1)) if len(ranks) else 0.0
+            if _ALONE not in reference:
+                continue
+            scores = reference[_ALONE][query]
+            if np.isnan(scores).any():
+                continue
+            after = 0.0
+            if len(ranks):
+                after = 1 / ranks_after_insertion(scores, ranks[0], np.empty(0))[0]
+            per_query[self._reranked][name] = after
         return Measured(
             {metric: mean(scores) for metric, scores in per_query.items()},
             per_query,
@@ -354,17 +388,27 @@ class Sure(SearchTask):
             run=SureRun(self._candidates, rankings, self._variant_entries),
         )
 
+    def _counts_of(self, testbed: str, ranked: RankedTestbed) -> dict[str, int]:
+        """The queries of a testbed that are used, and those that are left out, by reason."""
+        reasons = {**self.data.dropped[testbed], **ranked.dropped}
+        counts = {f"{testbed}_queries": len(ranked.queries)}
+        counts |= {f"{testbed}_{reason}": count for reason, count in reasons.items()}
+        counts[f"{testbed}_identical_variant"] = self.data.identical[testbed]
+        return counts
+
     def search(self, index: Index) -> list[VariantRanking]:
         """The rankings of all queries in ``index``, which is of :attr:`documents`."""
         lists, variant_scores = index.search(self.queries, self._depth), index.score_pairs(*self._variant_pairs)
         bounds = np.cumsum([len(kinds) for kinds in self._kinds])[:-1]
         text_of, rankings = self._candidates.text_of, []
-        for query, ((scores, passages), own) in enumerate(zip(lists, np.split(variant_scores, bounds), strict=True)):
+        scores_by_query = np.split(variant_scores, bounds)
+        for query, ((scores, passages), scores_of_variants) in enumerate(zip(lists, scores_by_query, strict=True)):
             # a variant with the very text of a listed passage ties with it, however sums were rounded
-            known = dict(zip(text_of[passages].tolist(), scores.tolist(), strict=True))
+            score_of_text = dict(zip(text_of[passages].tolist(), scores.tolist(), strict=True))
             texts = text_of[self._variant_entries[query]].tolist()
-            tied = np.array([known.get(text, score) for text, score in zip(texts, own.tolist(), strict=True)])
-            rankings.append(VariantRanking(scores, passages, tied.astype(own.dtype)))
+            own_scores = zip(texts, scores_of_variants.tolist(), strict=True)
+            tied = np.array([score_of_text.get(text, score) for text, score in own_scores])
+            rankings.append(VariantRanking(scores, passages, tied.astype(scores_of_variants.dtype)))
         return rankings
 
     @cached_property
@@ -374,37 +418,41 @@ class Sure(SearchTask):
         return self._candidates.queries_at(rows), self._candidates.of(np.concatenate(self._variant_entries))
 
     def _reference_scores(
-        self, rankings: Sequence[VariantRanking], parts: Sequence[str]
+        self, rankings: Sequence[VariantRanking], testbeds: Sequence[str]
     ) -> dict[str, list[np.ndarray]]:
-        """For each part, a testbed or the list :data:`_ALONE`, the reference's scores of each query's list and, after
-        them, of its variants, ``[n + v]``; NaN if unknown. None of the queries that are not in the testbed."""
-        pairs = [(part, query) for part in parts for query in range(len(rankings)) if self._is_in(part, query)]
-        referred = {part: [np.empty(0)] * len(rankings) for part in parts}
+        """For each testbed, or the list :data:`_ALONE`, the reference's scores of each query's list and, after them, of
+        its variants, ``[n + v]``; NaN if unknown. None of the queries that are not in the testbed."""
+        pairs = []
+        for testbed in testbeds:
+            pairs += [(testbed, query) for query in range(len(rankings)) if self._is_in(testbed, query)]
+        referred = {testbed: [np.empty(0)] * len(rankings) for testbed in testbeds}
         if self.reference.listwise:
             # without its original a list has no use
-            pairs = [(part, query) for part, query in pairs if self._originals[query] in rankings[query].passages]
-            orders = [rankings[query].order(self._chosen(part, query)) for part, query in pairs]
+            pairs = [(testbed, query) for testbed, query in pairs if self._originals[query] in rankings[query].passages]
+            orders = [rankings[query].order(self._chosen(testbed, query)) for testbed, query in pairs]
             lists = [
-                (query, self._entries(rankings, query, self._chosen(part, query))[order])
-                for (part, query), order in zip(pairs, orders, strict=True)
+                (query, self._entries(rankings, query, self._chosen(testbed, query))[order])
+                for (testbed, query), order in zip(pairs, orders, strict=True)
             ]
             ordered = self.reference.scores(self._candidates, lists)
-            for (part, query), scores, order in zip(pairs, ordered, orders, strict=True):
-                referred[part][query] = scores[np.argsort(order)]
+            for (testbed, query), scores, order in zip(pairs, ordered, orders, strict=True):
+                referred[testbed][query] = scores[np.argsort(order)]
             return referred
-        wanted = [(query, self._entries(rankings, query, np.arange(len(own)))) for query, own in enumerate(self._kinds)]
-        known = self.reference.scores(self._candidates, wanted)
-        for part, query in pairs:
-            listed, variants = np.split(known[query], [len(rankings[query].passages)])
-            referred[part][query] = np.concatenate([listed, variants[self._chosen(part, query)]])
+        requests = []
+        for query, kinds in enumerate(self._kinds):
+            requests.append((query, self._entries(rankings, query, np.arange(len(kinds)))))
+        scores_by_query = self.reference.scores(self._candidates, requests)
+        for testbed, query in pairs:
+            listed, variants = np.split(scores_by_query[query], [len(rankings[query].passages)])
+            referred[testbed][query] = np.concatenate([listed, variants[self._chosen(testbed, query)]])
         return referred
 
-    def _is_in(self, part: str, query: int) -> bool:
-        return part == _ALONE or self._queries[query] in self._members[part]
+    def _is_in(self, testbed: str, query: int) -> bool:
+        return testbed == _ALONE or self._queries[query] in self._members[testbed]
 
-    def _chosen(self, part: str, query: int) -> np.ndarray:
-        """Which of the query's variants the part has, int64 ``[v]``."""
-        kinds = [kind for kind in TESTBEDS.get(part, ()) if kind != ORIGINAL]
+    def _chosen(self, testbed: str, query: int) -> np.ndarray:
+        """Which of the query's variants the testbed has, int64 ``[v]``."""
+        kinds = [kind for kind in TESTBEDS.get(testbed, ()) if kind != ORIGINAL]
         return np.array([self._kinds[query].index(kind) for kind in kinds], dtype=np.int64)
 
     def _entries(self, rankings: Sequence[VariantRanking], query: int, chosen: np.ndarray) -> np.ndarray:
@@ -421,22 +469,24 @@ class Sure(SearchTask):
         for query, (ranking, scores) in enumerate(zip(rankings, reference, strict=True)):
             if not self._is_in(testbed, query):
                 continue
-            place, chosen = np.flatnonzero(ranking.passages == self._originals[query]), self._chosen(testbed, query)
-            if not len(place):
+            rank_of_original = np.flatnonzero(ranking.passages == self._originals[query])
+            chosen = self._chosen(testbed, query)
+            if not len(rank_of_original):
                 dropped[_NOT_LISTED] += 1
             elif np.isnan(scores).any():
                 dropped[_NOT_REFERENCED] += 1
             else:
-                own = ranks_after_insertion(ranking.scores, place[0], ranking.variant_scores[chosen])
+                variant_scores = ranking.variant_scores[chosen]
+                retriever_ranks = ranks_after_insertion(ranking.scores, rank_of_original[0], variant_scores)
                 listed, after = np.split(scores, [len(ranking.passages)])
                 if self.counting == ONCE:
-                    other = ranks_after_insertion(listed, place[0], after)
+                    reference_ranks = ranks_after_insertion(listed, rank_of_original[0], after)
                 else:
                     order = ranking.order(chosen)
-                    same_id = np.flatnonzero((order == place[0]) | (order >= len(listed)))
-                    other = ranks_counted_twice(scores[order], same_id, after)
+                    same_id = np.flatnonzero((order == rank_of_original[0]) | (order >= len(listed)))
+                    reference_ranks = ranks_counted_twice(scores[order], same_id, after)
                 queries.append(query)
-                for side, (original, variants) in ((ranks, own), (referred, other)):
+                for side, (original, variants) in ((ranks, retriever_ranks), (referred, reference_ranks)):
                     side.append(np.insert(variants, place_of_original, original))
         if not queries:
             raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {_lost(dropped)}")
@@ -455,8 +505,8 @@ class MeanOfMeans:
         self._columns = columns
 
     def __call__(self, rows: np.ndarray) -> float:
-        present = [part[~np.isnan(part)] for part in (column[rows] for column in self._columns)]
-        return float(np.mean([part.mean() if len(part) else np.nan for part in present]))
+        present = [values[~np.isnan(values)] for values in (column[rows] for column in self._columns)]
+        return float(np.mean([values.mean() if len(values) else np.nan for values in present]))
 
 
 class SureRun(Mapping[str, dict[str, float]]):

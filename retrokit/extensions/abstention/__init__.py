@@ -14,14 +14,15 @@ ABSTAIN = Entry(
     "a calibrated searcher that finds nothing for queries with nothing relevant",
     "retrokit.extensions.abstention.searcher:abstain",
     (
-        Param("file", str, required=True, summary="file of retrokit abstain calibrate"),
+        Param("file", required=True, help="file of retrokit abstain calibrate"),
         Param(
-            *("error", float, 0.05),
+            "error",
+            0.05,
             above=0,
             maximum=0.5,
-            summary="share of queries with nothing relevant that are answered",
+            help="share of queries with nothing relevant that are answered",
         ),
-        Param("export", str, summary="folder of retrokit export, whose documents are not embedded again"),
+        Param("export", help="folder of retrokit export, whose documents are not embedded again"),
     ),
     positional="file",
 )
@@ -34,13 +35,11 @@ EXTENSION = Extension(
             "abstain calibrate",
             "Calibrate when a search abstains, because nothing relevant is in the corpus.",
             "retrokit.extensions.abstention.cli:calibrate",
-            kinds=("encoders", "searchers", "tasks", "rerankers"),
         ),
         CommandEntry(
             "abstain report",
             "Measure the error of a calibrated searcher, and what its answers are worth.",
             "retrokit.extensions.abstention.cli:report",
-            kinds=("tasks",),
             prints="json",
         ),
     ),

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 
 import numpy as np
 
@@ -57,8 +58,10 @@ def calibrate(settings: AbstentionSettings) -> CalibrationReport:
     """
     check_settings(settings)
     task = judged_task(settings.on, settings.device)
-    export = open_export(settings.index_folder) if settings.index_folder is not None else None
-    left_out, relevant = task.places(export.rows_of) if export is not None else (task.left_out, task.relevant)
+    export, left_out, relevant = None, task.left_out, task.relevant
+    if settings.index_folder is not None:
+        export = open_export(settings.index_folder)
+        left_out, relevant = task.places(export.rows_of)
     rows = [row for row, positions in enumerate(relevant) if positions]
     _check_enough(len(rows), settings)
     if settings.verifier is not None and export is not None:
@@ -70,22 +73,27 @@ def calibrate(settings: AbstentionSettings) -> CalibrationReport:
     searcher.check(task.documents, task.queries)
     verifier = verifier_of(settings.verifier, settings.device) if settings.verifier is not None else None
     queries = TextList([task.queries[row] for row in rows], [task.queries.ids[row] for row in rows])
-    rankings = (
-        index.search_without(queries, DEEP, [left_out[row] for row in rows]),
-        index.search_without(queries, DEPTH, [left_out[row] | relevant[row] for row in rows]),
-    )
+    with_relevant = index.search_without(queries, DEEP, [left_out[row] for row in rows])
+    without = index.search_without(queries, DEPTH, [left_out[row] | relevant[row] for row in rows])
     ids: Sequence[str] | Mapping[int, str] = task.documents.ids
     if export is not None:
-        ids = export.ids_at(position for side in rankings for _, positions in side for position in positions.tolist())
-    sample = _CalibrationSample(rankings, ids, [relevant[row] for row in rows], settings)
+        ids = export.ids_at(_positions_in(chain(with_relevant, without)))
+    sample = _CalibrationSample((with_relevant, without), ids, [relevant[row] for row in rows], settings)
     if verifier is not None:
-        of_both = (verified(verifier, queries, side, task.documents) for side in rankings)
-        sample.known[VERIFIER] = (next(of_both), next(of_both))
+        sample.computed[VERIFIER] = (
+            verified(verifier, queries, with_relevant, task.documents),
+            verified(verifier, queries, without, task.documents),
+        )
     corpus = corpus_of(task.documents if export is None else export, searcher.spec)
     calibration = sample.calibration(searcher, verifier, corpus, task, queries)
     report = sample.report(settings.output, calibration)
     calibration.write(settings.output)
     return report
+
+
+def _positions_in(rankings: Iterable[Ranking]) -> Iterator[int]:
+    for _, positions in rankings:
+        yield from positions.tolist()
 
 
 def judged_task(spec: str, device: str | None) -> Retrieval:
@@ -120,8 +128,8 @@ def spec_of(system: str | None, export: Export | None) -> str:
 
 def _parts(count: int, signal: str) -> tuple[int, int]:
     """How many of the queries compute hubs, and how many choose the signal; the others set the threshold."""
-    part = count // PART
-    return part if signal in ("auto", HUBNESS) else 0, part if signal == "auto" else 0
+    size = count // PART
+    return size if signal in ("auto", HUBNESS) else 0, size if signal == "auto" else 0
 
 
 def _check_enough(count: int, settings: AbstentionSettings) -> None:
@@ -137,8 +145,8 @@ def _check_enough(count: int, settings: AbstentionSettings) -> None:
         return all(promises(queries) for queries in range(least, least + 2 * PART))
 
     # each query is held out, computes hubs, chooses the signal or calibrates; of four, at least one calibrates
-    most = HELD_OUT + math.ceil(4 / settings.error)
-    needed = bisect_left(range(most), True, lo=HELD_OUT, key=always_promises)
+    upper_bound = HELD_OUT + math.ceil(4 / settings.error)
+    needed = bisect_left(range(upper_bound), True, lo=HELD_OUT, key=always_promises)
     if count < needed:
         where = "" if settings.index_folder is None else f" in {settings.index_folder}"
         problem = f"{count:,} queries with relevant documents{where}, and {needed:,} are needed"
@@ -146,8 +154,8 @@ def _check_enough(count: int, settings: AbstentionSettings) -> None:
 
 
 class _CalibrationSample:
-    """Rankings of judged queries with and without their ``relevant`` documents; ``known`` are the signals that need no
-    hubs."""
+    """Rankings of judged queries with and without their ``relevant`` documents; ``computed`` are the signals that need
+    no hubs."""
 
     def __init__(
         self,
@@ -157,15 +165,17 @@ class _CalibrationSample:
         settings: AbstentionSettings,
     ) -> None:
         self._rankings, self._ids, self._settings = rankings, ids, settings
-        firsts = (positions[:1].tolist() for _, positions in rankings[0])
-        self._right = np.array([not own.isdisjoint(first) for own, first in zip(relevant, firsts, strict=True)])
-        self.known: dict[str, Sides] = {}
-        self.known |= {name: self.signals(name, Hubs({}, 0.0)) for name in SIGNALS if name != HUBNESS}
+        is_right = []
+        for documents, (_, positions) in zip(relevant, rankings[0], strict=True):
+            is_right.append(not documents.isdisjoint(positions[:1].tolist()))
+        self._right = np.array(is_right)
+        self.computed: dict[str, Sides] = {}
+        self.computed |= {name: self.signals(name, Hubs({}, 0.0)) for name in SIGNALS if name != HUBNESS}
 
     def signals(self, name: str, hubs: Hubs) -> Sides:
         """The signals of that name."""
-        if name in self.known:
-            return self.known[name]
+        if name in self.computed:
+            return self.computed[name]
         with_relevant, without = self._rankings
         return signal_of(name, with_relevant, self._ids, hubs), signal_of(name, without, self._ids, hubs)
 
@@ -176,7 +186,7 @@ class _CalibrationSample:
         hubs = Hubs.of([self._rankings[0][row] for row in rows[:first].tolist()], self._ids)
         if chosen == "auto":
             shares = {}
-            for name in dict.fromkeys([*SIGNALS, *self.known]):
+            for name in dict.fromkeys([*SIGNALS, *self.computed]):
                 answerable, nulls = (side[rows[first : first + second]] for side in self.signals(name, hubs))
                 shares[name] = (answerable > np.quantile(nulls, 1 - alpha, method="higher")).mean()
             chosen = max(shares, key=lambda name: float(shares[name]))  # of equal ones the first

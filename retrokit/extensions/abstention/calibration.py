@@ -27,7 +27,7 @@ def corpus_of(documents: TextList | Export, name: str) -> str:
     :class:`UsageError`, about the searcher ``name``, for documents without ids."""
     if isinstance(documents, Export):
         names = [NOTE] if documents.note["source"]["digest"] else [NOTE, IDS]
-        return " ".join(digest(part.folder, names) for part in documents.parts)
+        return " ".join(digest(shard.folder, names) for shard in documents.parts)
     if len(documents.ids) != len(documents):
         raise UsageError(f"{name}: recognises its corpus by ids, and these documents have none")
     content = hashlib.sha256()
@@ -86,8 +86,10 @@ class Abstention:
     def unseen(self, queries: Sequence[str], name: str) -> np.ndarray:
         """The positions of the queries that were not calibrated on. Raises :class:`UsageError`, about ``name``, if more
         than half were."""
-        known = {*self.queries}
-        unseen = np.array([row for row, query in enumerate(queries) if mark_of(query) not in known], dtype=np.int64)
+        calibrated = {*self.queries}
+        unseen = np.array(
+            [row for row, query in enumerate(queries) if mark_of(query) not in calibrated], dtype=np.int64
+        )
         if 2 * len(unseen) < len(queries):
             shared = f"{len(queries) - len(unseen):,} of {len(queries):,} queries are those of the calibration"
             raise UsageError(f"{name}: {shared}; calibrate on another split")

@@ -1,11 +1,10 @@
 """``retrokit abstain calibrate`` and ``retrokit abstain report``."""
 
-from retrokit.cli.api import JsonOption, show_result, takes
+from retrokit.cli.api import common, show_result
 from retrokit.extensions.abstention.settings import AbstentionSettings, ReportSettings
 
 
-@takes(AbstentionSettings)
-def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None:
+def calibrate(settings: AbstentionSettings, as_json: bool = common("as_json")) -> None:
     """Calibrate when a search abstains, because nothing relevant is in the corpus.
 
     retrokit abstain calibrate minilm --on beir:data/scifact,split=train -o minilm.json
@@ -19,8 +18,7 @@ def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None
     show_result(as_json, "abstain-calibrate", report.to_json(), calibration_sheet(report))
 
 
-@takes(ReportSettings)
-def report(settings: ReportSettings, as_json: JsonOption = False) -> None:
+def report(settings: ReportSettings, as_json: bool = common("as_json")) -> None:
     """Measure the error of a calibrated searcher, and what its answers are worth.
 
     retrokit abstain report minilm.json --on beir:data/scifact

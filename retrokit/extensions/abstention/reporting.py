@@ -40,9 +40,9 @@ def report(settings: ReportSettings) -> AbstentionReport:
     signals = index.signals(task.queries, rankings)[rows]
     nulls = index.signals(task.queries, index.inner.search_without(task.queries, DEPTH, removed))[rows]
     measured = task.measure_index(index.inner, names, task.depth(names), searcher.searcher)
-    values = {
-        name: np.array([scores[id] for id in task.queries.ids])[rows] for name, scores in measured.per_query.items()
-    }
+    values = {}
+    for name, scores in measured.per_query.items():
+        values[name] = np.array([scores[id] for id in task.queries.ids])[rows]
     has_relevant = np.array([bool(positions) for positions in task.relevant])[rows]
     answers = has_relevant & (signals > searcher.threshold)
     error = share_of(nulls > searcher.threshold)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.core.settings import FILE, FOLDER, Settings, listed, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
 from retrokit.metrics.names import metric_names
 
 SIGNALS = ("auto", "score", "margin", "hubness", "verifier")
@@ -24,8 +24,8 @@ class AbstentionSettings(Settings):
         names="encoders,searchers",
     )
     _: KW_ONLY
-    on: str = setting(help="Task with relevance judgements, e.g. beir:data/scifact,split=train.", names="tasks")
-    output: str = setting(help="JSON to write, for abstain:FILE.", flags=("--output", "-o"), writes=FILE)
+    on: str = common("on", help="Task with relevance judgements, e.g. beir:data/scifact,split=train.")
+    output: str = common("output", help="JSON to write, for abstain:FILE.", writes=FILE)
     error: float = setting(0.05, ERROR, above=0, maximum=0.5)
     index_folder: str | None = setting(
         None, "Folder of retrokit export that is searched, not the task's documents.", reads=FOLDER
@@ -35,7 +35,7 @@ class AbstentionSettings(Settings):
         None, "Reranker whose score of the first document is a signal too.", names="rerankers,encoders"
     )
     splits: int = setting(200, "Splits of the queries to measure error and share answered.", minimum=100)
-    device: str | None = setting(None)
+    device: str | None = common("device")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -53,17 +53,15 @@ class ReportSettings(Settings):
 
     file: str = setting(help="File of retrokit abstain calibrate.", argument=True, reads=FILE)
     _: KW_ONLY
-    on: str = setting(help="Task with relevance judgements, other than those of the calibration.", names="tasks")
+    on: str = common("on", help="Task with relevance judgements, other than those of the calibration.")
     error: float = setting(0.05, ERROR, above=0, maximum=0.5)
     max_error: float | None = setting(None, "Exit 1 if the measured error is above.", minimum=0, maximum=1)
     index_folder: str | None = setting(
         None, "Folder of retrokit export, whose documents are not embedded again.", reads=FOLDER
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics of the answers, e.g. ndcg@10,recall@100. Default: those that tables show.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics of the answers, e.g. ndcg@10,recall@100. Default: those that tables show.",
         canonical=metric_names,
-        names="metrics",
     )
-    device: str | None = setting(None)
+    device: str | None = common("device")

@@ -62,11 +62,13 @@ def drift_p(signals: np.ndarray, *references: np.ndarray) -> float:
     from scipy.stats import kstwo
 
     points = np.sort(np.concatenate([signals, *references]))
-    own, *others = (
+    cumulative, *others = (
         np.searchsorted(np.sort(sample), points, side="right") / len(sample) for sample in (signals, *references)
     )
     first, last = others[0], others[-1]
-    distance = min(float(np.abs(own - share * first - (1 - share) * last).max()) for share in np.linspace(0, 1, 101))
+    distance = min(
+        float(np.abs(cumulative - share * first - (1 - share) * last).max()) for share in np.linspace(0, 1, 101)
+    )
     size = round(len(signals) * len(references[0]) / (len(signals) + len(references[0])))
     return float(kstwo.sf(distance, max(1, size)))
 

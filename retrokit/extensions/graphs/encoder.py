@@ -122,8 +122,8 @@ class GraphEncoder(TorchEncoder):
             notice(f"{self.spec}: converting the transformer, which happens once and takes a while")
             random.Random(0).shuffle(texts)
             sample = sorted(texts[:CALIBRATION], key=len)
-            parts = [sample[start : start + BATCH] for start in range(0, len(sample), BATCH)]
-            batches = [_inputs_of(self.model.preprocess(part)) for part in parts]
+            text_batches = [sample[start : start + BATCH] for start in range(0, len(sample), BATCH)]
+            batches = [_inputs_of(self.model.preprocess(batch)) for batch in text_batches]
             with _quietly():
                 engine.write(Traced(transformer, batches[0]), dtype, batches, folder)
             computed = partial(_computed, engine.read(folder, torch.get_num_threads()))
@@ -198,7 +198,7 @@ def manual() -> list[str]:
     """Paragraphs of the manual that comes with Python."""
     from pydoc_data.topics import topics
 
-    paragraphs = (" ".join(part.split()) for topic in sorted(topics) for part in topics[topic].split("\n\n"))
+    paragraphs = (" ".join(line.split()) for topic in sorted(topics) for line in topics[topic].split("\n\n"))
     return [paragraph for paragraph in dict.fromkeys(paragraphs) if len(paragraph) >= 80]
 
 

@@ -4,8 +4,8 @@ from retrokit.core.registry import Entry, Param
 from retrokit.encoders import CHUNKS
 
 _PARAMS = (
-    Param("encoder", required=True, summary="encoder whose transformer it computes; options need quotes"),
-    Param("dtype", str, "fp32", choices=("fp32", "int8"), summary="type of the weights and activations"),
+    Param("encoder", required=True, help="encoder whose transformer it computes; options need quotes"),
+    Param("dtype", "fp32", choices=("fp32", "int8"), help="type of the weights and activations"),
     *CHUNKS,
 )
 OPENVINO = Entry(

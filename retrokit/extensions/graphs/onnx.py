@@ -32,8 +32,8 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
     )
     if dtype == "int8":
         quantize_dynamic(target, folder / _FILE, per_channel=True, weight_type=QuantType.QInt8)
-        for part in folder.glob("fp32.onnx*"):
-            part.unlink()
+        for file in folder.glob("fp32.onnx*"):
+            file.unlink()
 
 
 def read(folder: Path, threads: int) -> Compute:

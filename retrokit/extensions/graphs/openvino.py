@@ -23,9 +23,9 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
     """See :mod:`retrokit.extensions.graphs.encoder`."""
     _core()
     graph = openvino.convert_model(traced, example_input=tuple(traced.example.values()))
-    graph.reshape({place: [-1, -1] for place in range(len(traced.example))})
-    for place, name in zip(graph.inputs, traced.example, strict=True):
-        place.get_tensor().set_names({name})
+    graph.reshape({index: [-1, -1] for index in range(len(traced.example))})
+    for graph_input, name in zip(graph.inputs, traced.example, strict=True):
+        graph_input.get_tensor().set_names({name})
     graph.outputs[0].get_tensor().set_names({OUTPUT})
     if dtype == "int8":
         import nncf

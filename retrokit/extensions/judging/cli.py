@@ -1,11 +1,10 @@
 """``retrokit judge``."""
 
-from retrokit.cli.api import JsonOption, show_result, takes
+from retrokit.cli.api import common, show_result
 from retrokit.core.errors import GateFailed
 from retrokit.extensions.judging.settings import EstimateSettings, NegativesSettings, PoolSettings, RepairSettings
 
 
-@takes(PoolSettings)
 def pool(settings: PoolSettings) -> None:
     """Draw unjudged pairs that systems rank first, for people to judge.
 
@@ -16,8 +15,7 @@ def pool(settings: PoolSettings) -> None:
     draw_pairs_to_judge(settings)
 
 
-@takes(EstimateSettings)
-def estimate(settings: EstimateSettings, as_json: JsonOption = False) -> None:
+def estimate(settings: EstimateSettings, as_json: bool = common("as_json")) -> None:
     """Bound the metrics of systems, or estimate them from verdicts on a few pairs.
 
     retrokit judge estimate beir:data/scifact --systems minilm --systems bm25
@@ -30,8 +28,7 @@ def estimate(settings: EstimateSettings, as_json: JsonOption = False) -> None:
     show_result(as_json, "judge-estimate", result.to_json(), *result.sheets())
 
 
-@takes(RepairSettings)
-def repair(settings: RepairSettings, as_json: JsonOption = False) -> None:
+def repair(settings: RepairSettings, as_json: bool = common("as_json")) -> None:
     """Write repaired copies of test sets and training data, and a list of every change.
 
     retrokit judge repair beir:data/scifact --verdicts verdicts.jsonl -o repaired
@@ -44,8 +41,7 @@ def repair(settings: RepairSettings, as_json: JsonOption = False) -> None:
     show_result(as_json, "judge-repair", result.to_json(), *result.sheets())
 
 
-@takes(NegativesSettings)
-def negatives(settings: NegativesSettings, as_json: JsonOption = False) -> None:
+def negatives(settings: NegativesSettings, as_json: bool = common("as_json")) -> None:
     """Count negatives of training data that rerankers score above the positive.
 
     retrokit judge negatives pairs.jsonl --with maxsim:minilm --examples 3

@@ -77,27 +77,31 @@ class Predictor:
         pool, certain = self.pool, (chances == 1).astype(float)
         settled = pool.per_query(certain, pool.open).astype(int)
         uncertain = chances * (1 - certain)
-        left = pool.per_query(uncertain, pool.open)
+        uncertain_count = pool.per_query(uncertain, pool.open)
         outside = np.where(self._without, 0, scale.more * pool.relevant) * (1 - pool.covered)
-        share = np.minimum(1, left / np.maximum(self._expected(scale), 1e-9)) * pool.covered + 1 - pool.covered
+        share = (
+            np.minimum(1, uncertain_count / np.maximum(self._expected(scale), 1e-9)) * pool.covered + 1 - pool.covered
+        )
         others = scale.more * np.maximum(pool.relevant, _LONELY) * share
-        size, starts = _size(np.append(left + outside, others)), range(self._most_open + 3)
-        number, rest = _counts(left + outside, others, size), _poisson(others, size)
+        size, starts = _size(np.append(uncertain_count + outside, others)), range(self._most_open + 3)
+        number, rest = _counts(uncertain_count + outside, others, size), _poisson(others, size)
         effects = {}
         for name, metric in self._fractions.items():
-            given = np.array([(rest * metric.factors[:, start : start + size]).sum(1) for start in starts])
+            with_verdict = np.array([(rest * metric.factors[:, start : start + size]).sum(1) for start in starts])
             none = np.array([(number * metric.factors[:, start : start + size]).sum(1) for start in starts])
             every = np.arange(len(pool.queries))
-            own = (settled[self.query] - certain).astype(int)
-            zero, one, two = (given[own + more, self.query] for more in range(3))
+            other_verdicts = (settled[self.query] - certain).astype(int)
+            zero, one, two = (with_verdict[other_verdicts + more, self.query] for more in range(3))
             for system in range(len(pool.systems)):
                 gains = metric.gains[system]
-                known = metric.known[system] + pool.per_query(gains * certain, pool.open)
+                known_gain = metric.known[system] + pool.per_query(gains * certain, pool.open)
                 likely = pool.per_query(gains * uncertain, pool.open)
-                gain = gains * one + (known[self.query] - gains * certain) * (one - zero)
+                gain = gains * one + (known_gain[self.query] - gains * certain) * (one - zero)
                 shared = np.where(self._without[self.query], 0, two - one)
                 gain += (likely[self.query] - gains * uncertain) * shared
-                effects[name, system] = Effect(known * none[settled, every] + likely * given[settled + 1, every], gain)
+                effects[name, system] = Effect(
+                    known_gain * none[settled, every] + likely * with_verdict[settled + 1, every], gain
+                )
         return effects
 
 
@@ -105,14 +109,16 @@ def _log_odds(pool: JudgingPool, scores: np.ndarray) -> np.ndarray:
     """The log-odds of each pair to be relevant, up to a constant, from the pairs of queries with known ones."""
     from sklearn.linear_model import LogisticRegression
 
-    places = np.minimum(pool.ranks, 1000).astype(float)
-    columns = [np.log1p(places), 1 / places, pool.ranks >= NOWHERE, [np.prod(1 / np.log2(1 + places), axis=0)]]
-    table = np.concatenate([*columns, *([_standard(pool, scores)] if len(scores) else [])]).T
+    rank = np.minimum(pool.ranks, 1000).astype(float)
+    columns = [np.log1p(rank), 1 / rank, pool.ranks >= NOWHERE, [np.prod(1 / np.log2(1 + rank), axis=0)]]
+    if len(scores):
+        columns.append(_standard(pool, scores))
+    table = np.concatenate(columns).T
     table = (table - table.mean(0)) / (table.std(0) + 1e-9)
     has_known = pool.relevant[pool.query] > 0
     labels = pool.grades >= pool.level
     if len(set(labels[has_known].tolist())) < 2:
-        return -np.log1p(places).sum(0)
+        return -np.log1p(rank).sum(0)
     odds: np.ndarray = (
         LogisticRegression(max_iter=500).fit(table[has_known], labels[has_known]).decision_function(table)
     )
@@ -229,7 +235,7 @@ def estimate(
     return Estimates(
         total(float(chances.sum()) / count, np.full(len(chances), 1 / count)),
         {key: mean(effect) for key, effect in effects.items()},
-        {(name, system): mean(of.minus(effects[name, 0])) for (name, system), of in effects.items() if system},
+        {(name, system): mean(effect.minus(effects[name, 0])) for (name, system), effect in effects.items() if system},
     )
 
 
@@ -241,10 +247,10 @@ def _rescaled(
     without = (predictor.pool.relevant == 0)[predictor.query]
 
     def ratio(group: np.ndarray, prior: float) -> float:
-        own = group[drawn]
+        in_group = group[drawn]
         held = prior * float(chances[group].sum())
-        seen = float((verdicts[own] / probabilities[own]).sum())
-        foreseen = float((chances[drawn][own] / probabilities[own]).sum())
+        seen = float((verdicts[in_group] / probabilities[in_group]).sum())
+        foreseen = float((chances[drawn][in_group] / probabilities[in_group]).sum())
         return (seen + held) / (foreseen + held) if held else 1.0
 
     more = scale.more * ratio(~without, _PRIOR)

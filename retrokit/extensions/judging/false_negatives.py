@@ -87,7 +87,7 @@ def find_false_negatives(settings: NegativesSettings) -> FalseNegatives:
 
 def doubted_negatives(source: Source, rerankers: Sequence[str], device: str | None) -> dict[int, list[int]]:
     """Record → its negatives that all ``rerankers`` score above its positive; none without rerankers."""
-    rows = [(place, pair) for place, pair in enumerate(source.records) if isinstance(pair, Pair) and pair.negatives]
+    rows = [(index, pair) for index, pair in enumerate(source.records) if isinstance(pair, Pair) and pair.negatives]
     if not rows or not rerankers:
         return {}
     queries = [pair.anchor for _, pair in rows]
@@ -98,18 +98,18 @@ def doubted_negatives(source: Source, rerankers: Sequence[str], device: str | No
         for row, scores in enumerate(reranker.rank_lists(queries, lists)):
             above[row] &= scores[1:] > scores[0]
     return {
-        place: np.flatnonzero(is_above).tolist()
-        for (place, _), is_above in zip(rows, above, strict=True)
+        index: np.flatnonzero(is_above).tolist()
+        for (index, _), is_above in zip(rows, above, strict=True)
         if is_above.any()
     }
 
 
 def _counted(source: Source, doubted: Mapping[int, Sequence[int]], examples: int) -> DoubtedNegatives:
     items, total = [], 0
-    for place, record in enumerate(source.records):
+    for index, record in enumerate(source.records):
         if isinstance(record, Pair):
             total += len(record.negatives)
             items += [
-                f"{shown(record.anchor)} | {shown(record.negatives[number])}" for number in doubted.get(place, ())
+                f"{shown(record.anchor)} | {shown(record.negatives[number])}" for number in doubted.get(index, ())
             ]
     return DoubtedNegatives(source.spec, len(items), total, items[:examples])

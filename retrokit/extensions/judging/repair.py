@@ -11,7 +11,7 @@ from typing import Any
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings, folder_in_the_making
-from retrokit.core.registry import parse_all
+from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import (
@@ -90,17 +90,7 @@ def repair_data(settings: RepairSettings) -> DataRepair:
     specs = [completed(spec) for spec in settings.data]
     test_specs = [spec for spec in specs if is_test_set(spec)]
     training_specs = [spec for spec in specs if not is_test_set(spec)]
-    parse_all(
-        [
-            *((tasks, spec) for spec in test_specs),
-            *((training_data, spec) for spec in training_specs),
-            *((reranking.registry_of(spec), spec) for spec in settings.with_),
-        ]
-    )
-    if settings.verdicts and len(test_specs) != 1:
-        raise UsageError(f"`verdicts=`: give the test set that they are on, such as {BEIR}:PATH, not {len(test_specs)}")
-    if settings.with_ and not training_specs:
-        raise UsageError("`with_=` is for negatives; give training data")
+    _check_specs(test_specs, training_specs, settings)
     verdicts: Verdicts = {}
     if settings.verdicts:
         verdicts = {pair: verdict.relevant for pair, verdict in read_relevance(settings.verdicts).items()}
@@ -117,6 +107,17 @@ def repair_data(settings: RepairSettings) -> DataRepair:
         changes = _write_repaired(tests, sources, verdicts, settings, unfinished)
     notice(f"{settings.output}: repaired copies, with {len(changes):,} changes listed in {CHANGES}")
     return DataRepair(settings.output, dict(Counter(change.reason for change in changes)))
+
+
+def _check_specs(test_specs: Sequence[str], training_specs: Sequence[str], settings: RepairSettings) -> None:
+    requests: list[tuple[Registry, str]] = [(tasks, spec) for spec in test_specs]
+    requests += [(training_data, spec) for spec in training_specs]
+    requests += [(reranking.registry_of(spec), spec) for spec in settings.with_]
+    parse_all(requests)
+    if settings.verdicts and len(test_specs) != 1:
+        raise UsageError(f"`verdicts=`: give the test set that they are on, such as {BEIR}:PATH, not {len(test_specs)}")
+    if settings.with_ and not training_specs:
+        raise UsageError("`with_=` is for negatives; give training data")
 
 
 def _check_verdicts(data: RetrievalData, verdicts: Verdicts, files: str) -> None:
@@ -160,9 +161,9 @@ def _write_repaired(
     for test in tests:
         splits[test.path].append(test)
     changes: list[DataChange] = []
-    for path, of_path in splits.items():
-        by_split = {test.split: verdicts for test in of_path}
-        changes += repair_beir(path, of_path[0].level, by_split, folder / Path(path).resolve().name)
+    for path, path_splits in splits.items():
+        by_split = {test.split: verdicts for test in path_splits}
+        changes += repair_beir(path, path_splits[0].level, by_split, folder / Path(path).resolve().name)
     for source in sources:
         doubted = doubted_negatives(source, settings.with_, settings.device)
         changes += repair_pairs(source, doubted, settings.relabel, folder / f"{source.name}.jsonl")
@@ -185,37 +186,37 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
         read, unreadable = read_splits(folder)
     with gathering():  # the same faults again
         answers = read_answers(folder)
-    if any(
-        isinstance(text, Image) for text in (*queries.values(), *(document.text for document in documents.values()))
-    ):
+    texts = [*queries.values(), *(document.text for document in documents.values())]
+    if any(isinstance(text, Image) for text in texts):
         raise UsageError(f"{path}: contains images; only texts can be repaired")
-    done = {
-        **dict.fromkeys(("colliding", "contradicting", "repeated"), "line left out"),
-        "encoding": "read as Windows-1252",
-    }
-    changes = [
-        DataChange(name, f"{Path(met.path).name}:{met.line}", done[met.kind], met.kind)
-        for met in gathered
-        if met.kind in done
-    ]
+    changes = []
+    for fault in gathered:
+        if fault.kind in _REPAIRED_BY_READING:
+            where = f"{Path(fault.path).name}:{fault.line}"
+            changes.append(DataChange(name, where, _REPAIRED_BY_READING[fault.kind], fault.kind))
     changes += [DataChange(name, f"qrels of {split}", "left out", "unreadable-splits") for split in unreadable]
-    texts = {id: _decoded(document, name, changes) for id, document in documents.items()}
+    decoded = {id: _decoded(document, name, changes) for id, document in documents.items()}
     mended = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
-    qrels: dict[str, dict[str, dict[str, int]]] = {}
+    qrels: dict[str, dict[str, dict[str, int]]] = {split: {} for split in read}
     for split, rows in read.items():
-        own: dict[str, dict[str, int]] = {}
         for _, query, document, grade in rows:
             if query in queries and document in documents:
-                own.setdefault(query, {})[document] = grade
+                qrels[split].setdefault(query, {})[document] = grade
                 continue
             reason = "absent-documents" if query in queries else "absent-queries"
             changes.append(DataChange(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
-        qrels[split] = own
-    copies, _ = copies_of(list(texts), [text.full_text for text in texts.values()], near=False)
-    for split, given in verdicts.items():
-        changes += _judge_again(name, split, qrels[split], given, level, copies)
-    write_beir(target, texts.values(), mended.items(), qrels, answers)
+    copies, _ = copies_of(list(decoded), [document.full_text for document in decoded.values()], near=False)
+    for split, split_verdicts in verdicts.items():
+        changes += _judge_again(name, split, qrels[split], split_verdicts, level, copies)
+    write_beir(target, decoded.values(), mended.items(), qrels, answers)
     return changes
+
+
+_REPAIRED_BY_READING = {
+    **dict.fromkeys(("colliding", "contradicting", "repeated"), "line left out"),
+    "encoding": "read as Windows-1252",
+}
+"""Faults that a reader reports, and what it does about them."""
 
 
 def _judge_again(
@@ -262,13 +263,13 @@ def repair_pairs(
         DataError: the copy cannot be written.
     """
     changes: list[DataChange] = []
-    every: Sequence[Any] = source.records
-    for place in repeated(source):
-        changes.append(DataChange(source.spec, f"record {place + 1}", "left out", "repeated-lines"))
-    if every and isinstance(every[0], ScoredPair):
-        rows = _scored_rows(source.spec, every, changes)
+    records: Sequence[Any] = source.records
+    for index in repeated(source):
+        changes.append(DataChange(source.spec, f"record {index + 1}", "left out", "repeated-lines"))
+    if records and isinstance(records[0], ScoredPair):
+        rows = _scored_rows(source.spec, records, changes)
     else:
-        rows = _pair_rows(source, every, false_negatives, relabel, changes)
+        rows = _pair_rows(source, records, false_negatives, relabel, changes)
     write_jsonl(target, rows)
     return changes
 
@@ -281,35 +282,48 @@ def _pair_rows(
     changes: list[DataChange],
 ) -> Iterator[dict[str, Any]]:
     spec, positives, relabelled = source.spec, defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-    for place, pair in enumerate(pairs):
+    for index, pair in enumerate(pairs):
         positives[normal_form(pair.anchor)].add(normal_form(pair.positive))
         if relabel:
-            more = {normal_form(pair.negatives[number]) for number in false_negatives.get(place, ())}
-            relabelled[normal_form(pair.anchor)] |= more
-    for place, pair in enumerate(pairs):
-        where = f"record {(source.places[place] if source.places else place) + 1}"
+            texts = {normal_form(pair.negatives[number]) for number in false_negatives.get(index, ())}
+            relabelled[normal_form(pair.anchor)] |= texts
+    for index, pair in enumerate(pairs):
+        where = f"record {(source.places[index] if source.places else index) + 1}"
         form = normal_form(pair.anchor)
-        known = positives[form]
         if not pair.negatives and form == normal_form(pair.positive):
             changes.append(DataChange(spec, where, "left out", "self-pairs"))
             continue
-        doubted = set(false_negatives.get(place, ()))
         negatives, answers = [], [pair.positive]
         for number, text in enumerate(pair.negatives):
-            if normal_form(text) in known:
+            is_doubted, text_form = number in false_negatives.get(index, ()), normal_form(text)
+            if text_form in positives[form]:
                 changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
-            elif number not in doubted and normal_form(text) not in relabelled[form]:
-                negatives.append(text)
-            elif relabel and number in doubted:
+            elif is_doubted and relabel:
                 answers.append(text)
                 changes.append(DataChange(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
-            else:
+            elif is_doubted or text_form in relabelled[form]:
                 changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "rerankers"))
-        anchor = _mended(pair.anchor, spec, f"{where}: anchor", changes)
-        others = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
-        for text in answers:
-            row = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
-            yield {**row, "negatives": others} if others else row
+            else:
+                negatives.append(text)
+        yield from _mended_rows(pair.anchor, answers, negatives, spec, where, changes)
+
+
+def _mended_rows(
+    anchor: str,
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    spec: str,
+    where: str,
+    changes: list[DataChange],
+) -> Iterator[dict[str, Any]]:
+    """A row for each positive."""
+    anchor = _mended(anchor, spec, f"{where}: anchor", changes)
+    negatives = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
+    for text in positives:
+        row: dict[str, Any] = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
+        if negatives:
+            row["negatives"] = negatives
+        yield row
 
 
 def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[DataChange]) -> Iterator[dict[str, Any]]:
@@ -319,14 +333,14 @@ def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[DataChang
     for form, pair in zip(forms, pairs, strict=True):
         scores.setdefault(form, []).append(pair.score)
     written: set[tuple[str, ...]] = set()
-    for place, (form, pair) in enumerate(zip(forms, pairs, strict=True)):
-        where, given = f"record {place + 1}", scores[form]
-        if len(set(given)) > 1:
+    for number, (form, pair) in enumerate(zip(forms, pairs, strict=True), start=1):
+        where, pair_scores = f"record {number}", scores[form]
+        if len(set(pair_scores)) > 1:
             if form in written:
                 changes.append(DataChange(spec, where, "left out", "contradicting-labels"))
                 continue
             written.add(form)
-            pair = replace(pair, score=sum(given) / len(given))
+            pair = replace(pair, score=sum(pair_scores) / len(pair_scores))
             changes.append(DataChange(spec, where, f"score {pair.score:g}, the mean", "contradicting-labels"))
         first, second = (_mended(text, spec, where, changes) for text in (pair.sentence1, pair.sentence2))
         yield {"sentence1": first, "sentence2": second, "score": pair.score}

@@ -105,9 +105,11 @@ class Unjudged(PrintedRecord):
             cells.append(f"{row.lowest:{sign}.4f} … {row.highest:{sign}.4f}")
             cells += [f"{row.copies:{sign}.4f}" if row.copies is not None else ""] * has["copies"]
             if has["estimate"]:
-                of = row.estimate
+                estimate = row.estimate
                 cells += (
-                    ["", ""] if of is None else [f"{of.value:{sign}.4f}", f"{of.low:{sign}.4f} … {of.high:{sign}.4f}"]
+                    ["", ""]
+                    if estimate is None
+                    else [f"{estimate.value:{sign}.4f}", f"{estimate.low:{sign}.4f} … {estimate.high:{sign}.4f}"]
                 )
             rows.append([row.metric, row.system if not row.against else f"{row.system} − {row.against}", *cells])
         return [Sheet(f"{self.name}: what the judgements do not know", columns, 2, rows, self._notes())]
@@ -116,8 +118,8 @@ class Unjudged(PrintedRecord):
         notes = [f"{self.pairs:,} pairs among the first {self.depth} of each query are not judged"]
         notes.append("bounds: whichever of those are relevant")
         if self.false_negatives is not None:
-            of, count = self.false_negatives, f"{self.verdicts:,} verdicts, {self.relevant:g} relevant"
-            notes.append(f"{count}: {of.value:.1%} of the pairs are relevant ({of.low:.1%} … {of.high:.1%})")
+            share, count = self.false_negatives, f"{self.verdicts:,} verdicts, {self.relevant:g} relevant"
+            notes.append(f"{count}: {share.value:.1%} of the pairs are relevant ({share.low:.1%} … {share.high:.1%})")
         if self.recommended is not None:
             notes.append(f"about {self.recommended:,} verdicts give ±{WANTED:g} in {self.metrics[0].metric}")
         return [*notes, *([self.note] if self.note else [])]
@@ -220,7 +222,7 @@ def _rankings(spec: str, settings: PooledSettings, depth: int) -> Runs:
     options = EvaluationSettings(settings.systems, [spec], metrics=[f"recall@{depth}"], device=settings.device)
     results = evaluate_systems(replace(options, keep_runs=True)).results
     runs = {result.encoder: result.run for result in results}
-    if len(runs) < len(results):
+    if len(runs) < len(results) or any("reranker" in result.configuration for result in results):
         runs = {result.name: result.run for result in results}
     return runs
 
@@ -286,27 +288,27 @@ def _open_pairs(pool: JudgingPool) -> list[tuple[str, str]]:
 
 def _estimated(result: Unjudged, predictor: Predictor, verdicts: Verdicts, source: str) -> Unjudged:
     pool = predictor.pool
-    places = {
-        (pool.queries[pool.query[pair]], pool.documents[pair]): place for place, pair in enumerate(pool.open.tolist())
+    indices = {
+        (pool.queries[pool.query[pair]], pool.documents[pair]): index for index, pair in enumerate(pool.open.tolist())
     }
     if next(iter(verdicts.values())).pool != digest_of(_open_pairs(pool)):
         problem = "is drawn from other unjudged pairs; give the data, `systems=`, `metrics=` and `depth=` of the draw"
         raise DataError(source, problem)
     for query, document in verdicts:
-        if (query, document) not in places:
+        if (query, document) not in indices:
             problem = f"query {query!r} and document {document!r} are no unjudged pair of these data and systems"
             raise DataError(source, problem)
-    drawn = np.array([places[pair] for pair in verdicts])
-    given = [*verdicts.values()]
-    result = replace(result, verdicts=len(given), relevant=sum(verdict.relevant for verdict in given))
-    size = given[0].of
+    drawn = np.array([indices[pair] for pair in verdicts])
+    judged = [*verdicts.values()]
+    result = replace(result, verdicts=len(judged), relevant=sum(verdict.relevant for verdict in judged))
+    size = judged[0].of
     # those that were judged are a random part of a sample, whose order is random
-    probabilities = np.array([verdict.probability for verdict in given]) * min(1.0, len(given) / size)
-    if (uncertain := int((probabilities < 1).sum())) < min(FEWEST, len(pool.open) - len(given)):
-        wanted = f"{FEWEST} or more of pairs that were not certain to be drawn"
-        return _noted(result, f"too few verdicts for an estimate: {uncertain}; give {wanted}")
-    estimates = estimate(predictor, drawn, _values(given), probabilities, size)
-    return _with_estimates(result, pool, estimates, len(given))
+    probabilities = np.array([verdict.probability for verdict in judged]) * min(1.0, len(judged) / size)
+    if (uncertain := int((probabilities < 1).sum())) < min(FEWEST, len(pool.open) - len(judged)):
+        expected = f"{FEWEST} or more of pairs that were not certain to be drawn"
+        return _noted(result, f"too few verdicts for an estimate: {uncertain}; give {expected}")
+    estimates = estimate(predictor, drawn, _values(judged), probabilities, size)
+    return _with_estimates(result, pool, estimates, len(judged))
 
 
 def _noted(result: Unjudged, note: str) -> Unjudged:
@@ -326,11 +328,11 @@ def _with_estimates(result: Unjudged, pool: JudgingPool, estimates: Estimates, c
     rows = []
     for row in result.metrics:
         system = pool.systems.index(row.system)
-        of = (estimates.differences if row.against else estimates.metrics)[row.metric, system]
+        estimate = (estimates.differences if row.against else estimates.metrics)[row.metric, system]
         is_bounded = not (pool.is_graded and _is_ndcg(row.metric))
-        rows.append(replace(row, estimate=_within(of, row.lowest, row.highest) if is_bounded else of))
-    own = estimates.metrics[rows[0].metric, 0]
-    recommended = round(count * ((own.high - own.low) / 2 / WANTED) ** 2)
+        rows.append(replace(row, estimate=_within(estimate, row.lowest, row.highest) if is_bounded else estimate))
+    main = estimates.metrics[rows[0].metric, 0]
+    recommended = round(count * ((main.high - main.low) / 2 / WANTED) ** 2)
     names = ", ".join(dict.fromkeys(row.metric for row in rows if row.estimate and _is_vague(row, row.estimate)))
     note = f"too few verdicts: intervals of {names} are as wide as the bounds" if names else ""
     return replace(
@@ -341,13 +343,13 @@ def _with_estimates(result: Unjudged, pool: JudgingPool, estimates: Estimates, c
     )
 
 
-def _is_vague(row: CorrectedMetric, of: PoweredEstimate) -> bool:
+def _is_vague(row: CorrectedMetric, estimate: PoweredEstimate) -> bool:
     """Whether an interval is hardly narrower than the bounds."""
-    return row.lowest < row.highest and of.high - of.low > 0.9 * (row.highest - row.lowest)
+    return row.lowest < row.highest and estimate.high - estimate.low > 0.9 * (row.highest - row.lowest)
 
 
-def _within(of: PoweredEstimate, lowest: float, highest: float) -> PoweredEstimate:
+def _within(estimate: PoweredEstimate, lowest: float, highest: float) -> PoweredEstimate:
     def clip(value: float) -> float:
         return min(max(value, lowest), highest)
 
-    return PoweredEstimate(clip(of.value), clip(of.low), clip(of.high))
+    return PoweredEstimate(clip(estimate.value), clip(estimate.low), clip(estimate.high))

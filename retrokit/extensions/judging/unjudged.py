@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -79,21 +80,34 @@ class JudgingPool:
 
 def pool_of(data: RetrievalData, runs: Runs, depth: int) -> JudgingPool:
     """The first ``depth`` documents of each query in each run."""
-    there = set(data.document_ids)
-    query, documents, places, grades = [], [], [], []
+    corpus = set(data.document_ids)
+    query, documents, document_ranks, grades = [], [], [], []
+    relevant_grades: list[list[int]] = []
     for number, id in enumerate(data.query_ids):
-        listed = [{d: rank for d, rank in ranks(run.get(id, {})).items() if rank <= depth} for run in runs.values()]
         judged = data.qrels.get(id, {})
-        for document in dict.fromkeys(document for ranked in listed for document in ranked):
-            if document in there:
+        relevant_grades.append(sorted((grade for grade in judged.values() if grade > 0), reverse=True))
+        rankings = [_first(run.get(id, {}), depth) for run in runs.values()]
+        for document in dict.fromkeys(chain.from_iterable(rankings)):
+            if document in corpus:
                 query.append(number)
                 documents.append(document)
-                places.append([ranked.get(document, NOWHERE) for ranked in listed])
+                document_ranks.append([ranking.get(document, NOWHERE) for ranking in rankings])
                 grades.append(max(judged[document], 0) if document in judged else -1)
-    known = [sorted((g for g in data.qrels.get(id, {}).values() if g > 0), reverse=True) for id in data.query_ids]
-    table = np.array(places, dtype=np.int64).reshape(-1, len(runs)).T
-    numbers = np.array(query, dtype=np.int64), np.array(grades, dtype=np.int64)
-    return JudgingPool([*runs], data.query_ids, numbers[0], documents, table, numbers[1], known, data.level)
+    return JudgingPool(
+        [*runs],
+        list(data.query_ids),
+        np.array(query, dtype=np.int64),
+        documents,
+        np.array(document_ranks, dtype=np.int64).reshape(-1, len(runs)).T,
+        np.array(grades, dtype=np.int64),
+        relevant_grades,
+        data.level,
+    )
+
+
+def _first(scores: Mapping[str, float], depth: int) -> dict[str, int]:
+    """The ranks of the first ``depth`` documents."""
+    return {document: rank for document, rank in ranks(scores).items() if rank <= depth}
 
 
 @dataclass(frozen=True)
@@ -112,7 +126,7 @@ class Fraction:
     factors: np.ndarray = field(repr=False)
 
 
-def fraction_of(name: str, pool: JudgingPool, most: int) -> Fraction:
+def fraction_of(name: str, pool: JudgingPool, limit: int) -> Fraction:
     """The metric ``name`` (``ndcg@10``) with up to ``most`` further relevant documents of a query."""
     kind, _, text = name.partition("@")
     cutoff = int(text)
@@ -124,42 +138,43 @@ def fraction_of(name: str, pool: JudgingPool, most: int) -> Fraction:
         gains = inside / (cutoff if kind == "precision" else 1.0)
         worth = (pool.grades >= pool.level).astype(float)
     known = np.array([pool.per_query(of_system * worth) for of_system in gains])
-    factors = np.array([_factors(kind, cutoff, grades, pool.level, most) for grades in pool.known])
+    factors = np.array([_factors(kind, cutoff, grades, pool.level, limit) for grades in pool.known])
     return Fraction(name, known, gains[:, pool.open] * (pool.level if kind == "ndcg" else 1), factors)
 
 
-def _factors(kind: str, cutoff: int, grades: Sequence[int], level: int, most: int) -> np.ndarray:
-    more = np.arange(most + 1)
+def _factors(kind: str, cutoff: int, grades: Sequence[int], level: int, limit: int) -> np.ndarray:
+    more = np.arange(limit + 1)
     if kind == "precision":
-        return np.ones(most + 1)
+        return np.ones(limit + 1)
     if kind == "recall":
         return 1 / np.maximum(sum(grade >= level for grade in grades) + more, 1)
     higher, lower = [g for g in grades if g >= level][:cutoff], [g for g in grades if g < level]
     discounts = 1 / np.log2(np.arange(2, cutoff + 2))
     room = cutoff - len(higher)  # further ones that change the ideal ranking
     ideal = []
-    for count in range(min(most, room) + 1):
+    for count in range(min(limit, room) + 1):
         best = np.array([*higher, *[level] * count, *lower][:cutoff], dtype=float)
         ideal.append(float((best * discounts[: len(best)]).sum()))
     values = np.array(ideal)[np.minimum(more, room)]
-    return np.divide(1, values, out=np.zeros(most + 1), where=values > 0)
+    return np.divide(1, values, out=np.zeros(limit + 1), where=values > 0)
 
 
 def bounds(pool: JudgingPool, metric: Fraction, system: int, against: int | None = None) -> tuple[float, float, float]:
     """The mean of the metric of a system as judged, or of its difference from another one; and the least and the most
     that it can be, whichever open pairs are relevant."""
-    gains, known = metric.gains[system], metric.known[system]
+    gains, known_gains = metric.gains[system], metric.known[system]
     if against is not None:
-        gains, known = gains - metric.gains[against], known - metric.known[against]
+        gains, known_gains = gains - metric.gains[against], known_gains - metric.known[against]
     by_query: list[list[float]] = [[] for _ in pool.queries]
     for query, gain in zip(pool.query[pool.open].tolist(), gains.tolist(), strict=True):
         by_query[query].append(gain)
     ends = []
-    for query, own in enumerate(by_query):
-        factors = metric.factors[query][: len(own) + 1]
+    for query, query_gains in enumerate(by_query):
+        factors = metric.factors[query][: len(query_gains) + 1]
         highest, lowest = (
-            (known[query] + np.cumsum([0.0, *sorted(own, reverse=down)])) * factors for down in (True, False)
+            (known_gains[query] + np.cumsum([0.0, *sorted(query_gains, reverse=down)])) * factors
+            for down in (True, False)
         )
         ends.append((lowest.min(), highest.max()))
-    least, most = np.mean(ends, axis=0).tolist()
-    return float((known * metric.factors[:, 0]).mean()), least, most
+    lowest, highest = np.mean(ends, axis=0).tolist()
+    return float((known_gains * metric.factors[:, 0]).mean()), lowest, highest

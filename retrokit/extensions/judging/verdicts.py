@@ -100,17 +100,20 @@ def read_relevance(paths: Sequence[str]) -> dict[tuple[str, str], RelevanceVerdi
             query, document = (_id(row, column) for column in _COLUMNS)
             if (relevant := _relevant(row)) is None:
                 continue
-            probability, of = _number(row, "probability"), int(_number(row, "of"))
-            if not 0 < probability <= 1 or of < 1:
+            probability, size = _number(row, "probability"), int(_number(row, "of"))
+            if not 0 < probability <= 1 or size < 1:
                 raise row.wrong("the probability must be above 0 and at most 1, and `of` at least 1")
-            samples.add((sample := _id(row, "sample"), of))
+            samples.add((sample := _id(row, "sample"), size))
             if len(samples) > 1:
                 raise row.wrong("is of another sample than the verdicts before it; give those of one draw")
             verdicts.setdefault((query, document), []).append(relevant)
-            about[query, document] = probability, of, sample.partition("-")[0]
+            about[query, document] = probability, size, sample.partition("-")[0]
     if not verdicts:
         raise DataError(", ".join(map(named, paths)), "contains no verdict; fill the column relevant with 1 or 0")
-    return {pair: RelevanceVerdict(sum(given) / len(given), *about[pair]) for pair, given in verdicts.items()}
+    return {
+        pair: RelevanceVerdict(sum(pair_verdicts) / len(pair_verdicts), *about[pair])
+        for pair, pair_verdicts in verdicts.items()
+    }
 
 
 def _id(row: Row, column: str) -> str:

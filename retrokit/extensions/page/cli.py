@@ -1,27 +1,22 @@
 """``retrokit report``."""
 
-from typing import Annotated
+from collections.abc import Sequence
 
-import typer
-
-from retrokit.cli.api import FILE, Content, PriceOption, writes
+from retrokit.cli.api import FILE, common, setting
 from retrokit.core.settings import EITHER
 
 
 def report(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH",
-            help="Results folder, model folder, or JSON of eval, rerank, probe or check. Repeatable.",
-        ),
-        Content(("runs",), reads=EITHER),
-    ],
-    output: str = typer.Option(
-        ..., "--output", "-o", callback=writes(FILE), help="HTML file to write; - is standard output."
+    paths: Sequence[str] = setting(
+        help="Results folder, model folder, or JSON of eval, rerank, probe or check. Repeatable.",
+        argument=True,
+        metavar="PATH",
+        names="runs",
+        reads=EITHER,
     ),
-    title: str | None = typer.Option(None, "--title", help="Title of the page."),
-    price_per_hour: PriceOption = None,
+    output: str = common("output", help="HTML file to write; - is standard output.", writes=FILE),
+    title: str | None = setting(None, "Title of the page."),
+    price_per_hour: float | None = common("price_per_hour"),
 ) -> None:
     """Write a self-contained HTML report of results and model folders.
 

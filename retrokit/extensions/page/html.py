@@ -68,40 +68,50 @@ def pictures(
     with TemporaryDirectory() as folder, figures.for_a_page():
         draw(result, folder)
         for file in sorted(Path(folder).glob("*.svg")):
-            own = (text for start, text in titles.items() if file.stem.startswith(start))
-            drawings.append(to_figure(file.read_text("utf-8"), next(own, title or file.stem)))
-    both = Markup("").join(drawings)
-    return Markup('<div class="figures">{}</div>').format(both) if len(drawings) > 1 else both
+            starts = [start for start in titles if file.stem.startswith(start)]
+            picture_title = titles[starts[0]] if starts else title or file.stem
+            drawings.append(to_figure(file.read_text("utf-8"), picture_title))
+    joined = Markup("").join(drawings)
+    return Markup('<div class="figures">{}</div>').format(joined) if len(drawings) > 1 else joined
 
 
 def to_figure(svg: str, title: str) -> Markup:
     """A picture of matplotlib's as a figure of a page. Its colours follow the page's, but for what is drawn on a colour
     of its own."""
     svg = re.sub("<metadata>.*?</metadata>", "", UNSAFE.sub("", svg), flags=re.DOTALL)
-    own = f"p{crc32((title + svg).encode()):08x}-"
+    prefix = f"p{crc32((title + svg).encode()):08x}-"
     root = ElementTree.fromstring(svg)
     groups = [group for group in root.iter() if group.get("id", "").startswith(figures.FIXED)]
-    fixed = {part for group in groups for part in group.iter()}
+    fixed: set[ElementTree.Element] = set()
+    for group in groups:
+        fixed.update(group.iter())
     for element in list(root.iter()):
-        for part in [part for part in element if part.tag == f"{_SVG}style"]:
-            element.remove(part)
-        attributes = {}
-        for name, value in element.attrib.items():
-            if name == "id":
-                name, value = ("class", figures.FIXED) if element in groups else (name, own + value)
-            elif name == _LINK:
-                name, value = "href", re.sub("^#", f"#{own}", value)
-            else:
-                value = value.replace("url(#", f"url(#{own}")
-                if element not in fixed:
-                    value = _COLOR.sub(lambda match: _INKS.get(match[0], match[0]), value)
-            attributes[name] = value
-        element.attrib = attributes
+        for style in element.findall(f"{_SVG}style"):
+            element.remove(style)
+        element.attrib = _attributes(element, prefix, is_group=element in groups, has_inks=element not in fixed)
     width = float(root.get("width", "460.8pt").removesuffix("pt")) * 4 / 3
     root.attrib = {"viewBox": root.get("viewBox", ""), "width": f"{width:.0f}", "role": "img"}
-    root.set("aria-labelledby", f"{own}title")
-    named = ElementTree.Element(f"{_SVG}title", {"id": f"{own}title"})
-    named.text = harmless(title)
-    root.insert(0, named)
+    root.set("aria-labelledby", f"{prefix}title")
+    label = ElementTree.Element(f"{_SVG}title", {"id": f"{prefix}title"})
+    label.text = harmless(title)
+    root.insert(0, label)
     ElementTree.register_namespace("", _SVG.strip("{}"))
     return write("figure", title, Markup(ElementTree.tostring(root, encoding="unicode")))
+
+
+def _attributes(element: ElementTree.Element, prefix: str, is_group: bool, has_inks: bool) -> dict[str, str]:
+    """The attributes of an element, ids with the ``prefix`` of its picture; with ``has_inks``, colours of the page. A
+    group of fixed colours has a class in place of its id."""
+    changed = {}
+    for name, value in element.attrib.items():
+        if name == "id" and is_group:
+            changed["class"] = figures.FIXED
+        elif name == "id":
+            changed[name] = prefix + value
+        elif name == _LINK:
+            changed["href"] = re.sub("^#", f"#{prefix}", value)
+        else:
+            changed[name] = value.replace("url(#", f"url(#{prefix}")
+            if has_inks:
+                changed[name] = _COLOR.sub(lambda match: _INKS.get(match[0], match[0]), changed[name])
+    return changed

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -24,26 +25,23 @@ from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
 from retrokit.evaluation.comparison.comparison import Evaluation, counted
-from retrokit.evaluation.comparison.systems import comparable, in_common
+from retrokit.evaluation.comparison.systems import System, comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
-from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.curves import curves_of, curves_plots
 from retrokit.extensions.page.html import pictures, template, to_html, write
 from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.plots import (
     cross_plots,
-    curves_of,
-    curves_plots,
     evaluation_plots,
     reranking_plots,
 )
 from retrokit.report.records import RecordSource, whole
-from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.training.history import Outcome, tenths
 
-_WITH_PARTS = (Evaluation, Reranking, Findings)
-"""Records that have parts of the page to themselves."""
+_WITH_SECTIONS = (Evaluation, Findings)
+"""Records that have sections of the page to themselves."""
 OUTERMOST = 3  # queries that are named on each side
 SHORT = 12  # letters of a digest that tell it from others
 
@@ -63,9 +61,8 @@ def provenance(sources: Sources) -> Iterator[Markup]:
 
 
 def _evaluations(sources: Sources) -> dict[str, Evaluation]:
-    """All evaluations by their paths, those of rerankings last."""
-    rerankings = {source.path: source.record.whole for source in sources.of(Reranking)}
-    return {source.path: source.record for source in sources.of(Evaluation)} | rerankings
+    """All evaluations by their paths."""
+    return {source.path: source.record for source in sources.of(Evaluation)}
 
 
 def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
@@ -137,8 +134,10 @@ def evaluation(source: RecordSource) -> Iterator[Markup]:
     yield write("heading", source.path)
     for sheet in evaluation_sheets(evaluation, every_test=True):
         yield to_html(sheet)
-    if (costs := cost_sheet(evaluation.results)).rows:
-        yield to_html(costs)
+    if any("reranker" in result.configuration for result in evaluation.results):
+        titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
+        yield pictures(reranking_plots, evaluation, "", titles)
+        return
     titles = {
         f"{number:02}-": f"{evaluation.main_metric(task)} of each system on {task}"
         for number, task in enumerate(evaluation.tasks, start=1)
@@ -165,17 +164,22 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
     are there."""
     for task in evaluation.tasks:
         (first, *others), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-        before, rows = first.per_item(metric) or {}, []
+        rows = []
         for other in others:
-            after = other.per_item(metric)
-            if not before or after is None or not comparable(first, other, metric):
-                continue
-            changes = {item: after[item] - value for item, value in before.items() if item in after}
-            counts = [f"{count:,}" for count in counted(changes.values())]
-            rows.append([other.name, _outermost(changes, sign=1), _outermost(changes, sign=-1), *counts])
+            if changes := _changes(first, other, metric):
+                counts = [f"{count:,}" for count in counted(changes.values())]
+                rows.append([other.name, _outermost(changes, sign=1), _outermost(changes, sign=-1), *counts])
         if rows:
             columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
+
+
+def _changes(first: System, other: System, metric: str) -> dict[str, float]:
+    """The change of each item from the first system to the other; empty if they cannot be compared."""
+    before, after = first.per_item(metric), other.per_item(metric)
+    if not before or after is None or not comparable(first, other, metric):
+        return {}
+    return {item: after[item] - value for item, value in before.items() if item in after}
 
 
 def _outermost(changes: Mapping[str, float], sign: int) -> str:
@@ -185,25 +189,10 @@ def _outermost(changes: Mapping[str, float], sign: int) -> str:
     return ", ".join(changed) or "–"
 
 
-def reranking(source: RecordSource) -> Iterator[Markup]:
-    """Both stages, near-misses, and what the second stage took."""
-    record: Reranking = source.record
-    yield write("heading", source.path)
-    if record.rankings is not None:
-        yield from map(to_html, evaluation_sheets(record.rankings, every_test=True))
-    yield from map(to_html, near_miss_sheets(record.near_miss_rows()))
-    yield to_html(cost_sheet(record.whole.results))
-    titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
-    yield pictures(reranking_plots, record, "", titles)
-
-
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     """What runs yielded, and their curves, seeds of one training in one colour."""
     if not runs:
         return
-    groups: dict[str, list[RunSource]] = {}
-    for source in runs:
-        groups.setdefault(_group(source), []).append(source)
     if finished := [row for row in map(_outcome_row, runs) if row]:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
         note = (
@@ -211,15 +200,22 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
             "loss: training loss, means over the first and last tenth of the steps"
         )
         yield to_html(Sheet("what training yielded", columns, 2, finished, note))
-    named = []
-    for group in groups.values():
+    groups: dict[str, list[RunSource]] = {}
+    for source in runs:
+        groups.setdefault(_group(source), []).append(source)
+    curves = curves_of(list(_named(groups.values())))
+    titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
+    yield pictures(curves_plots, curves, "", titles)
+
+
+def _named(groups: Iterable[list[RunSource]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The lines of each run, by what its group has in common."""
+    for group in groups:
         name = group[0].path
         if len(group) > 1:
             name = f"{in_common([source.path for source in group])} ({len(group)} seeds)"
-        named += [(name, source.rows) for source in group]
-    curves = curves_of(named)
-    titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
-    yield pictures(curves_plots, curves, "", titles)
+        for source in group:
+            yield name, source.rows
 
 
 def _group(source: RunSource) -> str:
@@ -293,14 +289,14 @@ def page_of(sources: Sources, title: str | None = None, price_per_hour: float | 
         f"script-src {code_source(script)}"
     )
     origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    parts = [(name, blocks) for name, blocks in _parts(sources, price_per_hour) if any(blocks)]
+    sections = [(name, blocks) for name, blocks in _sections(sources, price_per_hour) if any(blocks)]
     return template().render(
         title=title or "retrokit report",
         policy=policy,
         style=Markup(style),
         script=Markup(script),
         summary=summary(sources),
-        parts=parts,
+        parts=sections,
         made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
     )
 
@@ -310,13 +306,12 @@ def summary(sources: Sources) -> list[str]:
     return [text for source in sources.records if (text := source.conclusion)]
 
 
-def _parts(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
-    """The parts by their headings; the page leaves out those without a block."""
+def _sections(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
+    """The sections by their headings; the page leaves out those without a block."""
     evaluations = sources.of(Evaluation)
-    others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
+    others = [source for source in sources.records if not isinstance(source.record, _WITH_SECTIONS)]
     yield "Results", _drawn(evaluations, evaluation)
     yield "Cross-evaluation", list(crossed(evaluations))
-    yield "Reranking", _drawn(sources.of(Reranking), reranking)
     yield "Wins and losses by query", list(_wins_and_losses(sources))
     yield "Training", list(trainings(sources.runs))
     yield "Probes", _drawn(sources.of(Findings), probe)
@@ -340,7 +335,7 @@ def _wins_and_losses(sources: Sources) -> Iterator[Markup]:
 
 
 def _missing(sources: Sources) -> Iterator[Markup]:
-    """What failed, what was noticed while the sources were read, and which trainings are not finished."""
+    """Failures, notices from reading the sources, and trainings that are not finished."""
     for source in sources.records:
         yield from map(to_html, source.record.missing())
     for notice in sources.notices:

@@ -58,9 +58,9 @@ def _read_folder(path: str, sources: Sources) -> None:
         sources.runs.append(RunSource(path, read_run(path), list(read_metrics(path))))
         return
     try:
-        found = evaluate(results=path)
+        evaluation = evaluate(results=path)
     except DataError as error:
         raise DataError(path, f"contains nothing to report; expected {EXPECTED}") from error
     entry = registry.entry("evaluation")
     assert isinstance(entry, RecordEntry)
-    sources.records.append(RecordSource(path, entry, found, entry.sheets_of(found)))
+    sources.records.append(RecordSource(path, entry, evaluation, entry.sheets_of(evaluation)))

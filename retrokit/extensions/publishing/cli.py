@@ -1,11 +1,10 @@
 """``retrokit push``."""
 
-from retrokit.cli.api import JsonOption, notice, show_result, takes
+from retrokit.cli.api import common, notice, show_result
 from retrokit.extensions.publishing.settings import PushSettings
 
 
-@takes(PushSettings)
-def push(settings: PushSettings, as_json: JsonOption = False) -> None:
+def push(settings: PushSettings, as_json: bool = common("as_json")) -> None:
     """Upload a model folder to the Hugging Face Hub in one commit, with a model card.
 
     retrokit push runs/qnorm me/qnorm --license apache-2.0 --results results

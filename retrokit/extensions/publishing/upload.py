@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,27 +52,21 @@ def push(settings: PushSettings) -> Pushed:
         DataError: a model, a card or results that cannot be read, or a folder that cannot be written.
         ServiceError: the Hub refuses or cannot be reached; nothing was uploaded then.
     """
-    try:
-        validate_repo_id(settings.repo)
-    except HFValidationError as error:
-        raise UsageError(f"`repo` {settings.repo}: {first_line(error)}") from None
-    if "/" not in settings.repo:
-        raise UsageError(f"`repo` {settings.repo}: expected OWNER/NAME")
+    _check_repository(settings.repo)
     run = read_run(settings.folder).finished(settings.folder)
     check_folder(settings.folder)
     if run.files is None or run.verifier is not None:
         raise UsageError(f"{settings.folder} does not list the files of an encoder; train it again")
     records = _measured(settings)
-    place = folder_in_the_making(settings.dry_run) if settings.dry_run is not None else tempfile.TemporaryDirectory()
+    folder: AbstractContextManager[Path | str] = tempfile.TemporaryDirectory()
+    if settings.dry_run is not None:
+        folder = folder_in_the_making(settings.dry_run)
     mteb = folder_in_the_making(settings.mteb) if settings.mteb is not None else nullcontext()
-    with mteb as submission, place as given:
-        staged = Path(given)
+    with mteb as submission, folder as folder_path:
+        staged = Path(folder_path)
         with disk_errors(staged):
             for name in run.files:
-                source = Path(settings.folder, name)
-                if link := next((path for path in (source, *source.rglob("*")) if path.is_symlink()), None):
-                    raise DataError(link, "is a link; replace it by the file")
-                (shutil.copytree if source.is_dir() else shutil.copyfile)(source, staged / name)
+                _copy(Path(settings.folder, name), staged / name)
             notes = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
             write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=notes), staged)
             if (adapter := staged / "adapter_config.json").is_file():
@@ -85,6 +79,25 @@ def push(settings: PushSettings) -> Pushed:
     return Pushed(url, commit, files)
 
 
+def _check_repository(name: str) -> None:
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise UsageError(f"`repo` {name}: {first_line(error)}") from None
+    if "/" not in name:
+        raise UsageError(f"`repo` {name}: expected OWNER/NAME")
+
+
+def _copy(source: Path, target: Path) -> None:
+    for path in (source, *source.rglob("*")):
+        if path.is_symlink():
+            raise DataError(path, "is a link; replace it by the file")
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)
+
+
 def _name_base(settings: PushSettings, config: Path) -> None:
     """Name the base of an adapter by its id on the Hub."""
     described = read_json(config, "the configuration of an adapter", nan=True)
@@ -92,7 +105,7 @@ def _name_base(settings: PushSettings, config: Path) -> None:
     if not _on_hub(base):
         if settings.base_model is None:
             local = f"{settings.folder} is an adapter of {base}, which is not on the Hub"
-            raise UsageError(f"{local}; give its Hub id as `base_model=`, or train with `merge_lora=`")
+            raise UsageError(f"{local}; give its Hub id as `base_model=`, or train with `lora=` RANK,merge=true")
         described["base_model_name_or_path"] = settings.base_model
         config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -108,14 +121,14 @@ def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], pat
     name = Path(settings.folder).resolve().name
     specs = (sources.parse(spec) for spec in run.identity.get("data", ()))
     data_sets = [str(spec.params.get("name", "")) for spec in specs if spec.name == "hf"]
-    known = {
+    entries = {
         "base_model": settings.base_model or _hub_id(run.encoder),
         "datasets": [name for name in data_sets if _on_hub(name)],
         "license": settings.license,
         "model_name": settings.repo,
         "eval_results": [_result(*result) for result in (*_of_training(run), *_of_records(records))],
     }
-    for key, value in known.items():
+    for key, value in entries.items():
         if value:
             card.data[key] = value
     if "license" not in card.data:
@@ -184,9 +197,12 @@ def _measured(settings: PushSettings) -> list[Record]:
 
 
 def _files_of_mteb(records: Sequence[Record]) -> list[Path]:
-    of_each = (record.result.configuration for record in records)
-    measured = [about for about in of_each if {"mteb_cache", "mteb_results"} <= about.keys()]
-    return [Path(about["mteb_cache"], name) for about in measured for name in about["mteb_results"]]
+    files = []
+    for record in records:
+        configuration = record.result.configuration
+        if {"mteb_cache", "mteb_results"} <= configuration.keys():
+            files += [Path(configuration["mteb_cache"], name) for name in configuration["mteb_results"]]
+    return files
 
 
 def _write_submission(settings: PushSettings, records: Sequence[Record], commit: str, folder: Path) -> None:
@@ -196,9 +212,14 @@ def _write_submission(settings: PushSettings, records: Sequence[Record], commit:
 
     encoder = encoders.registry.create_on(settings.folder, "cpu")
     metadata = {
-        **{"name": settings.repo, "revision": commit or "no_revision_available", "license": settings.license},
-        **{"embed_dim": encoder.dimension, "max_tokens": encoder.max_length("document"), "open_weights": True},
-        **{"framework": ["Sentence Transformers", "PyTorch"], "reference": f"https://huggingface.co/{settings.repo}"},
+        "name": settings.repo,
+        "revision": commit or "no_revision_available",
+        "license": settings.license,
+        "embed_dim": encoder.dimension,
+        "max_tokens": encoder.max_length("document"),
+        "open_weights": True,
+        "framework": ["Sentence Transformers", "PyTorch"],
+        "reference": f"https://huggingface.co/{settings.repo}",
     }
     meta, cache = ModelMeta.create_empty(metadata), ResultCache(folder)
     for file in _files_of_mteb(records):

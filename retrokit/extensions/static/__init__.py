@@ -16,7 +16,6 @@ EXTENSION = Extension(
             "distil-static",
             "Distil a static encoder from a transformer: about 100 times faster on a CPU (Model2Vec).",
             "retrokit.extensions.static.cli:distil_static",
-            kinds=("encoders",),
         ),
     ),
     python={"distil_static": "retrokit.extensions.static.distil:distil_static"},

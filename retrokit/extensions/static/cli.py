@@ -1,11 +1,10 @@
 """``retrokit distil-static``."""
 
-from retrokit.cli.api import JsonOption, notice, show_result, takes
+from retrokit.cli.api import common, notice, show_result
 from retrokit.extensions.static.settings import DistilSettings
 
 
-@takes(DistilSettings)
-def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None:
+def distil_static(settings: DistilSettings, as_json: bool = common("as_json")) -> None:
     """Distil a static encoder from a transformer: about 100 times faster on a CPU (Model2Vec).
 
     retrokit distil-static minilm -o models/minilm-static

@@ -83,19 +83,19 @@ def distil_static(settings: DistilSettings) -> Distilled:
 def _tokens_alone(encoder: Encoder, model: Any, tokenizer: Any) -> np.ndarray:
     """Embeddings float64 ``[tokens, d]`` of every token as a text."""
     plain, framed = (tokenizer.encode(_PROBE, add_special_tokens=special).ids for special in (False, True))
-    start = next(place for place in range(len(framed)) if framed[place : place + len(plain)] == plain)
+    start = next(index for index in range(len(framed)) if framed[index : index + len(plain)] == plain)
     before, after = framed[:start], framed[start + len(plain) :]
     ids = torch.arange(tokenizer.get_vocab_size())
     model.eval()
     parts = []
     with progress(f"embedding the tokens of {encoder.spec}", len(ids), "tokens") as advance:
-        for part in ids.split(TOKENS_AT_ONCE):
-            frame = [torch.tensor(side, dtype=torch.int64).expand(len(part), -1) for side in (before, after)]
-            inputs = torch.cat([frame[0], part[:, None], frame[1]], dim=1).to(model.device)
+        for batch in ids.split(TOKENS_AT_ONCE):
+            frame = [torch.tensor(side, dtype=torch.int64).expand(len(batch), -1) for side in (before, after)]
+            inputs = torch.cat([frame[0], batch[:, None], frame[1]], dim=1).to(model.device)
             features = {"input_ids": inputs, "attention_mask": torch.ones_like(inputs)}
             embeddings = model(features, task="document")["sentence_embedding"]
             parts.append(embeddings[:, : encoder.dimension].double().cpu())
-            advance(len(part))
+            advance(len(batch))
     rows = torch.cat(parts).numpy()
     if not np.isfinite(rows).all():
         raise DataError(encoder.spec, "token embeddings are not finite")

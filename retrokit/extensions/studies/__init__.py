@@ -26,25 +26,21 @@ EXTENSION = Extension(
             "study which-similarity",
             "Recommend a similarity for training: a sweep over similarities and seeds, with significance.",
             "retrokit.extensions.studies.cli:which_similarity",
-            kinds=("encoders", "data"),
         ),
         CommandEntry(
             "study is-it-better-than-bm25",
             "Compare an encoder with BM25 and with their fusion.",
             "retrokit.extensions.studies.cli:is_it_better_than_bm25",
-            kinds=("encoders", "tasks"),
         ),
         CommandEntry(
             "study does-it-see-near-misses",
             "Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.",
             "retrokit.extensions.studies.cli:does_it_see_near_misses",
-            kinds=("encoders", "searchers"),
         ),
         CommandEntry(
             "study why-this-figure",
             "Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.",
             "retrokit.extensions.studies.cli:why_this_figure",
-            kinds=("encoders", "tasks"),
             prints="json",
         ),
         CommandEntry(

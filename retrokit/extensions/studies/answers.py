@@ -11,7 +11,7 @@ def beside_bm25(evaluation: Evaluation) -> Iterator[str]:
     in the order bm25, encoder, fusion."""
     for task in evaluation.tasks:
         (first, encoder, fused), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-        tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+        tests = evaluation.tests_on(task, metric)
         sides = []
         for system in (encoder, fused):
             side = _side(system.metrics[metric] - first.metrics[metric])
@@ -20,7 +20,9 @@ def beside_bm25(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _side(difference: float) -> str:
-    return "above" if difference > 0 else "below" if difference < 0 else "level with"
+    if difference == 0:
+        return "level with"
+    return "above" if difference > 0 else "below"
 
 
 def recommendation(evaluation: Evaluation) -> str:

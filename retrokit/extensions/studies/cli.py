@@ -8,23 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from retrokit.cli.api import (
-    FILE,
-    FOLDER,
-    Content,
-    JsonOption,
-    PriceOption,
-    notice,
-    show,
-    show_result,
-    takes,
-    writes,
-)
+from retrokit.cli.api import FILE, FOLDER, common, notice, setting, show, show_result
 from retrokit.cli.root import application
 from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra, first_line
 from retrokit.core.settings import duration
@@ -35,10 +23,10 @@ if TYPE_CHECKING:
     from retrokit.extensions.studies.state import StudyPlan
 
 
-StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="TOML file with a table for each command.")]
-FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the study.")]
-OutputOption = Annotated[str, typer.Option("--output", "-o", callback=writes(FOLDER), help="Folder to write.")]
-SystemOption = Annotated[str, typer.Option(help="Encoder or another searcher."), Content(("encoders", "searchers"))]
+STUDY = setting(help="TOML file with a table for each command.", argument=True, metavar="STUDY.toml")
+STUDY_FOLDER = setting(help="Folder of the study.", argument=True, metavar="FOLDER")
+OUTPUT = common("output", writes=FOLDER)
+SYSTEM = setting("minilm", "Encoder or another searcher.", names="encoders,searchers")
 
 
 class StepsFailed(RetrokitError):
@@ -50,12 +38,12 @@ class StepsFailed(RetrokitError):
 
 
 def run(
-    study: StudyArgument,
-    output: OutputOption,
-    jobs: int = typer.Option(1, "--jobs", "-j", help="Steps to run in parallel."),
-    retries: int = typer.Option(0, "--retries", min=0, help="Retries of a failed step."),
-    engine: str = typer.Option("", "--engine", help="Options for Snakemake, e.g. '--executor slurm'."),
-    price_per_hour: PriceOption = None,
+    study: str = STUDY,
+    output: str = OUTPUT,
+    jobs: int = setting(1, "Steps to run in parallel.", flags=("--jobs", "-j")),
+    retries: int = setting(0, "Retries of a failed step.", minimum=0),
+    engine: str = setting("", "Options for Snakemake, e.g. '--executor slurm'."),
+    price_per_hour: float | None = common("price_per_hour"),
 ) -> None:
     """Run the missing steps of a study, then write its report. Rerun to resume.
 
@@ -69,32 +57,28 @@ def run(
 
 
 def which_similarity(
-    output: OutputOption,
-    data: Annotated[
-        str, typer.Option(help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing."), Content(("data",))
-    ],
-    encoder: Annotated[str, typer.Option(help="Encoder to start from."), Content(("encoders",))] = "minilm",
-    budget: str = typer.Option("1h", "--budget", help="Total time, e.g. 20m, 1h, 8h."),
-    batch_size: int = typer.Option(64, "--batch-size", help="Batch size."),
+    output: str = OUTPUT,
+    data: str = setting(help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing.", names="data"),
+    encoder: str = setting("minilm", "Encoder to start from.", names="encoders"),
+    budget: str = setting("1h", "Total time, e.g. 20m, 1h, 8h."),
+    batch_size: int = setting(64, "Batch size."),
 ) -> None:
     """Recommend a similarity for training: a sweep over similarities and seeds, with significance.
 
     retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
     """
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
-    given = (data, encoder, duration(budget), batch_size)
-    _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
+    arguments = (data, encoder, duration(budget), batch_size)
+    _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*arguments))
     from retrokit.extensions.studies.answers import recommendation
 
     show(f"\n{recommendation(_evaluation(output))}")
 
 
 def is_it_better_than_bm25(
-    output: OutputOption,
-    on: Annotated[
-        list[str], typer.Option(help="Retrieval task, e.g. beir:data/scifact. Repeatable."), Content(("tasks",))
-    ],
-    encoder: SystemOption = "minilm",
+    output: str = OUTPUT,
+    on: Sequence[str] = common("on", help="Retrieval task, e.g. beir:data/scifact. Repeatable."),
+    encoder: str = SYSTEM,
 ) -> None:
     """Compare an encoder with BM25 and with their fusion.
 
@@ -108,9 +92,9 @@ def is_it_better_than_bm25(
 
 
 def does_it_see_near_misses(
-    output: OutputOption,
-    texts: Annotated[str, typer.Option(help="JSON lines of texts, whose sentences are edited."), Content(reads=FILE)],
-    encoder: SystemOption = "minilm",
+    output: str = OUTPUT,
+    texts: str = setting(help="JSON lines of texts, whose sentences are edited.", reads=FILE),
+    encoder: str = SYSTEM,
 ) -> None:
     """Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.
 
@@ -120,8 +104,7 @@ def does_it_see_near_misses(
     _answer(output, "does-it-see-near-misses", parameters, lambda questions: questions.sees_near_misses(encoder, texts))
 
 
-@takes(WhySettings)
-def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
+def why_this_figure(settings: WhySettings, as_json: bool = common("as_json")) -> None:
     """Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.
 
     retrokit study why-this-figure minilm --on beir:data/scifact --published ndcg@10=0.645
@@ -151,8 +134,10 @@ def _answer(
 
     check_extra("study", "study", MODULES)
     check_outputs([(output, FOLDER)], parameters.values())
-    given = [(name, [one] if isinstance(one, str) else one) for name, one in parameters.items()]
-    options = [word for name, values in given for value in values for word in (f"--{name}", value)]
+    options: list[str] = []
+    for name, values in parameters.items():
+        for value in [values] if isinstance(values, str) else values:
+            options += [f"--{name}", value]
     path = kept_study(
         output, (question, *options), lambda: study_of(import_module("retrokit.extensions.studies.questions"))
     )
@@ -168,18 +153,18 @@ def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], p
         missing = sum(state.state == "missing" for state in states)
         logs = [(state.step.name, planned.marker(state.step, "log"), state.last_word) for state in failed]
         lines = [f"{name} failed, see {log}: {last_word}" for name, log, last_word in logs]
-        left = f"; {missing} that depend on them were not started" if missing else ""
-        message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{left}"])
+        not_started = f"; {missing} that depend on them were not started" if missing else ""
+        message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{not_started}"])
         raise StepsFailed(message, failed[0].code or StepsFailed.exit_code)
     if not gates_hold:
         raise GateFailed(f"a gate failed; see {page}")
 
 
 def plan(
-    study: StudyArgument,
-    output: OutputOption = "study",
-    estimate: bool = typer.Option(False, "--estimate", help="Measure some steps of each kind and estimate the total."),
-    as_json: JsonOption = False,
+    study: str = STUDY,
+    output: str = common("output", default="study", writes=FOLDER),
+    estimate: bool = setting(False, "Measure some steps of each kind and estimate the total."),
+    as_json: bool = common("as_json"),
 ) -> None:
     """Print the steps as command lines, in an order that can be run.
 
@@ -192,16 +177,18 @@ def plan(
 
         seconds = estimates(planned)
     if as_json:
-        return show_result(True, "step", [{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps])
+        return show_result(
+            True, "step", [{**step.to_json(), "seconds": seconds.get(step.name)} for step in planned.steps]
+        )
     show(_script(planned, seconds))
     if estimate:
         unknown = Counter(step.table for step in planned.steps if seconds[step.name] is None)
         steps = ", ".join(f"{count} of {table}" for table, count in unknown.items())
-        left = f", without steps that have no estimate yet ({steps})" if unknown else ""
-        notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
+        without_estimate = f", without steps that have no estimate yet ({steps})" if unknown else ""
+        notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{without_estimate}")
 
 
-def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
+def status(folder: str = STUDY_FOLDER, as_json: bool = common("as_json")) -> None:
     """Show which steps are done, failed or missing.
 
     retrokit study status out
@@ -212,7 +199,7 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
     show_result(as_json, "steps", study.to_json(), states_sheet(study.states))
 
 
-def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
+def report(folder: str = STUDY_FOLDER, price_per_hour: float | None = common("price_per_hour")) -> None:
     """Write the report of the finished steps.
 
     retrokit study report out
@@ -231,7 +218,7 @@ def _planned(path: str, output: str) -> StudyPlan:
     study = read_study(path, command_lines)
     gates = tuple(command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:])
     steps = steps_of(study, output, command_lines)
-    check_outputs([(output, FOLDER)], [word for step in steps for word in step.command])
+    check_outputs([(output, FOLDER)], chain.from_iterable(step.command for step in steps))
     command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
     for evaluations in evaluations_of(steps).values() if gates else ():
         checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
@@ -294,4 +281,5 @@ def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""
         estimate = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
         lines.append(f"# {step.name}{estimate}\nretrokit {shlex.join(step.command)}{prints}")
-    return "\n".join([*lines, f"# {len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"])
+    lines.append("# 1 step" if len(plan.steps) == 1 else f"# {len(plan.steps)} steps")
+    return "\n".join(lines)

@@ -1,19 +1,22 @@
 """The application's commands as a study names them: which there are, and the words that give one its options."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
-from retrokit.cli.common import OUTPUTS, GroupWithDefault
+from retrokit.cli.common import GroupWithDefault
 from retrokit.cli.completion import named
 from retrokit.cli.root import application
+from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
-from retrokit.core.settings import METRIC_NAMES, RUNS, Content, listed
+from retrokit.core.registry import Spec
+from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
 from retrokit.extensions.studies.steps import Form
 from retrokit.metrics.names import metric_names
@@ -46,51 +49,77 @@ def is_command(words: tuple[str, ...]) -> bool:
 def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> list[str]:
     """The words of a command line, arguments before options; raises :class:`DataError` for an option that the command
     has not, that the study sets, or whose value is of another kind."""
-    params = {name: param for name, param in options_of(_runs(words)).items() if name not in _PLACED}
-    if unknown := [f"{key}{did_you_mean(key, params)}" for key in options if key not in params]:
-        given = [f"{key} (the study gives it)" if key.partition(" ")[0] in _PLACED else key for key in unknown]
-        raise DataError(where, f"`retrokit {' '.join(words)}` takes no {', '.join(given)}")
+    command = _runs(words)
+    params = {name: param for name, param in options_of(command).items() if name not in _PLACED}
+    _check_options(words, options, params, where)
     arguments: dict[str, list[str]] = {}
     flags: list[str] = []
-    for key, given in options.items():
-        value = typed(where, key, params[key], given)
-        _check_names(where, key, _contents(_runs(words))[params[key].name].names, value)
-        if params[key].param_type_name == "argument":
-            arguments[params[key].name] = value if isinstance(value, list) else [value]
-        elif isinstance(value, bool):
-            flags += [f"--{key}"] if value else []
-        else:
-            flags += [f"--{key}={item}" for item in (value if isinstance(value, list) else [value])]
-    in_order = [param.name for param in _runs(words).params if param.name in arguments]
-    line = [*words, *(word for name in in_order for word in arguments[name]), *flags]
+    for key, option in options.items():
+        param = params[key]
+        value = typed(where, key, param, option)
+        _check_names(where, key, _declared(command)[param.name].param, value)
+        values = value if isinstance(value, list) else [value]
+        if param.param_type_name == "argument":
+            arguments[param.name] = values
+        elif not isinstance(value, bool):
+            flags += [f"--{key}={item}" for item in values]
+        elif value:
+            flags.append(f"--{key}")
+    line = list(words)
+    for param in command.params:
+        line += arguments.get(param.name, [])
+    line += flags
     for word in line:
-        if "\0" in word or len(os.fsencode(word)) >= _LONGEST_WORD:
-            problem = "contains a NUL character" if "\0" in word else f"is longer than {_LONGEST_WORD >> 10} KiB"
-            raise DataError(where, f"{word[:40]!r}… {problem}, which no command line takes")
+        _check_word(word, where)
     return line
 
 
-def _contents(command: Any) -> dict[str, Content]:
-    """What the values of a command's parameters stand for, by parameter."""
-    contents: dict[str, Content] = command.callback.contents
-    return contents
+def _check_options(words: tuple[str, ...], options: Mapping[str, Any], params: Mapping[str, Any], where: str) -> None:
+    unknown = []
+    for key in options:
+        if key in _PLACED:
+            unknown.append(f"{key}{did_you_mean(key, params)} (the study gives it)")
+        elif key not in params:
+            unknown.append(f"{key}{did_you_mean(key, params)}")
+    if unknown:
+        raise DataError(where, f"`retrokit {' '.join(words)}` takes no {', '.join(unknown)}")
 
 
-def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
-    """Raises :class:`DataError` for a wrong name, or wrong parameters of one. Names of places may also be those of
-    files, which may not exist yet."""
-    kinds = tuple(kind for kind in kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture"))
+def _check_word(word: str, where: str) -> None:
+    problem = ""
+    if "\0" in word:
+        problem = "contains a NUL character"
+    elif len(os.fsencode(word)) >= _LONGEST_WORD:
+        problem = f"is longer than {_LONGEST_WORD >> 10} KiB"
+    if problem:
+        raise DataError(where, f"{word[:40]!r}… {problem}, which no command line takes")
+
+
+def _declared(command: Any) -> dict[str, Option]:
+    """The options of a command, by name."""
+    options: dict[str, Option] = command.callback.call.options
+    return options
+
+
+def _check_names(where: str, key: str, param: Param, value: Any) -> None:
+    """Raises :class:`DataError` for a wrong name, or wrong parameters of one. Names of :data:`_PLACES` may also be
+    those of files, which may not exist yet."""
+    kinds = tuple(kind for kind in param.kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture", "losses"))
     if not kinds:
         return
-    for name in given if isinstance(given, list) else [given]:
+    with_fallback = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
+    names = value if isinstance(value, list) else [value]
+    if param.read is listed:
+        names = list(chain.from_iterable(map(listed, names)))
+    for name in names:
+        if name in ("auto", "none"):
+            continue
         head = name.partition(":")[0]
-        whatever = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
-        kind = next((kind for kind in kinds if head in named(kind).names()), whatever)
-        if name not in ("auto", "none"):
-            try:
-                named(kind).parse(name)
-            except UsageError as error:
-                raise DataError(where, f"{key}: {error}") from error
+        kind = next((kind for kind in kinds if head in named(kind).names()), with_fallback)
+        try:
+            named(kind).parse(name)
+        except UsageError as error:
+            raise DataError(where, f"{key}: {error}") from error
 
 
 def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, Any]:
@@ -109,14 +138,14 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
     for where, words in lines:
         try:
             context = _context(words)
-            settings = getattr(context.command.callback, "settings_of", dict)(dict(context.params))
+            call = context.command.callback.call
+            settings = call.arguments(context.params)
         except (TyperException, UsageError, DataError) as error:
             text = wrong_use(error) if isinstance(error, TyperException) else str(error)
             problems |= {line: where for line in text.splitlines() if line not in problems}
         else:
             contexts.append((where, context))
-            outputs = [context.params[name] for name in context.meta.get(OUTPUTS, ())]
-            written |= {os.path.realpath(path) for path in outputs if path is not None}
+            written |= {os.path.realpath(path) for path, _ in call.outputs(context.params)}
     for where, context in contexts:
         for problem in _input_problems(context, written):
             problems.setdefault(problem, where)
@@ -138,41 +167,56 @@ def _context(words: Iterable[str]) -> Any:
 
 def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
     """The inputs of a command that do not exist and are not below what is ``written``, and unknown metrics."""
-    params = {name: value for name, value in context.params.items() if value is not None}
-    given = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in params.items()}
-    contents = _contents(context.command)
-    read = [name for name, content in contents.items() if content.reads is not None]
-    places: list[tuple[str, str | None]] = [(path, None) for name in read for path in given.get(name, ())]
+    values: dict[str, Sequence[Any]] = {}
+    for name, value in context.params.items():
+        if value is not None:
+            values[name] = value if isinstance(value, (list, tuple)) else [value]
     tasks = []
-    for name, content in contents.items():
-        kind = next(iter(content.names), "")
-        for text in given.get(name, ()) if kind in _PLACES else ():
-            if os.path.exists(text) or _is_below(text, written):
-                continue
-            try:
-                spec = named(kind).parse(text)
-            except UsageError as error:
-                yield str(error)
-                continue
-            options = named(kind).options(spec)
-            tasks += [spec.name] if kind == "tasks" else []
-            if "path" in options and spec.name != "bright":  # which may be on the hub
-                params_read: Mapping[str, Any] = options if kind == "tasks" else spec.params  # crops need no split
-                places.append((options["path"], params_read.get("split") if spec.name == "beir" else None))
-    for path, split in places:
-        if not _is_below(path, written):
-            try:
-                check_exists(path) if split is None else check_split(path, split)
-            except DataError as error:
-                yield str(error)
+    for name, option in _declared(context.command).items():
+        kind = next(iter(option.param.kinds), "")
+        for text in values.get(name, ()):
+            if option.param.reads is not None:
+                yield from _path_problems(text, None, written)
+            if kind in _PLACES and not os.path.exists(text) and not _is_below(text, written):
+                try:
+                    spec = named(kind).parse(text)
+                except UsageError as error:
+                    yield str(error)
+                    continue
+                if kind == "tasks":
+                    tasks.append(spec.name)
+                yield from _spec_problems(kind, spec, written)
     if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
-        names = [*listed(params.get("metrics", "")), *given.get("gate_metric", ())]
-        names += [gate.partition("=")[0].strip() for gate in given.get("fail_under", ())]
-        for name in metric_names(list(filter(None, names))):
-            try:
-                check_metric(name)
-            except UsageError as error:
-                yield str(error)
+        names = [*listed(context.params.get("metrics") or ""), *values.get("gate_metric", ())]
+        names += [gate.partition("=")[0].strip() for gate in values.get("fail_under", ())]
+        yield from _metric_problems(list(filter(None, names)))
+
+
+def _spec_problems(kind: str, spec: Spec, written: set[str]) -> Iterator[str]:
+    """That what a spec reads does not exist."""
+    options = named(kind).options(spec)
+    if "path" not in options or spec.name == "bright":  # which may be on the hub
+        return
+    parameters: Mapping[str, Any] = options if kind == "tasks" else spec.params  # crops need no split
+    split = parameters.get("split") if spec.name == "beir" else None
+    yield from _path_problems(options["path"], split, written)
+
+
+def _path_problems(path: str, split: str | None, written: set[str]) -> Iterator[str]:
+    if _is_below(path, written):
+        return
+    try:
+        check_exists(path) if split is None else check_split(path, split)
+    except DataError as error:
+        yield str(error)
+
+
+def _metric_problems(names: list[str]) -> Iterator[str]:
+    for name in metric_names(names):
+        try:
+            check_metric(name)
+        except UsageError as error:
+            yield str(error)
 
 
 def _is_below(path: str, folders: set[str]) -> bool:

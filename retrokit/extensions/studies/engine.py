@@ -313,7 +313,9 @@ def _report_others(folder: str, compared: set[str], path: Path) -> None:
     if any(Path(folder).glob("*.json")):  # a result that depends on a service is not kept
         names = dict.fromkeys(record.result.encoder for record in ResultsFolder(folder).read())
         if others := [name for name in names if name not in compared]:
-            which = ", ".join(others[:3]) + ", …" * (len(others) > 3)
+            which = ", ".join(others[:3])
+            if len(others) > 3:
+                which += ", …"
             notice(f"{folder} also contains results of {len(others)} not in this study ({which}); read {path}")
 
 

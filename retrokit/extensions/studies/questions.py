@@ -1,6 +1,7 @@
 """Studies that answer one question each, given pairs, texts, an encoder or a time to spend; and how long the steps of
 any study take."""
 
+import itertools
 import json
 import math
 import subprocess
@@ -46,12 +47,15 @@ def which_similarity(data: str, encoder: str, budget: float, batch_size: int) ->
         UsageError: two similarities would take more than twice the budget.
     """
     speed = _speed(data, encoder, batch_size)
-    most = math.ceil(MOST_EPOCHS * speed.per_epoch)
-    few = min(FEW_STEPS, most)
-    sizes = [(seeds, count) for seeds in range(SEEDS, 0, -1) for count in range(len(SIMILARITIES), 1, -1)]
-    fits = [(*size, speed.steps(budget, size[0] * size[1])) for size in sizes]
-    seeds, count, steps = next((size for size in fits if size[2] >= few), (1, 2, few))
-    steps, runs = min(steps, most), seeds * count
+    max_steps = math.ceil(MOST_EPOCHS * speed.per_epoch)
+    few = min(FEW_STEPS, max_steps)
+    sweeps = []
+    for seeds, count in itertools.product(range(SEEDS, 0, -1), range(len(SIMILARITIES), 1, -1)):
+        steps = speed.steps(budget, seeds * count)
+        if steps >= few:
+            sweeps.append((seeds, count, steps))
+    seeds, count, steps = sweeps[0] if sweeps else (1, 2, few)
+    steps, runs = min(steps, max_steps), seeds * count
     takes = runs * (steps * speed.each + speed.besides)
     if takes > SLACK * budget:
         raise UsageError(f"`budget=` {budget:g} s is too little: two similarities and {few} steps take {takes:,.0f} s")
@@ -125,20 +129,20 @@ def _start() -> float:
 def estimates(plan: StudyPlan) -> dict[str, float | None]:
     """Seconds of each step, by its name: as measured, if it is done; of a training, by its start and a few
     steps of one of its kind; else the mean of the finished steps of its table, ``None`` if there are none."""
-    done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
+    done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE and state.seconds}
     trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
     durations: dict[str, float | None] = {}
     for step in plan.steps:
-        known = done.get(step.name)
-        if known is None and step.command[0] == "finetune":
+        seconds = done.get(step.name)
+        if seconds is None and step.command[0] == "finetune":
             kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
             if kind not in trainings:
                 trainings[kind] = _timed(plan, step)
-            known = _training(step, trainings[kind])
-        if known is None:
-            alike = [seconds for other in plan.steps if other.table == step.table and (seconds := done.get(other.name))]
-            known = fmean(alike) if alike else None
-        durations[step.name] = known
+            seconds = _training(step, trainings[kind])
+        if seconds is None:
+            of_table = [done[other.name] for other in plan.steps if other.table == step.table and other.name in done]
+            seconds = fmean(of_table) if of_table else None
+        durations[step.name] = seconds
     return durations
 
 

@@ -184,9 +184,11 @@ class StudyPlan:
 
     def to_frame(self) -> DataFrame:
         """A row for each step: its name, table and cell, its state and seconds."""
-        names = ("name", "table", "cell")
-        rows = [(state, {name: getattr(state.step, name) for name in names}) for state in self.states()]
-        return frame(flat({**row, "state": state.state, "seconds": state.seconds}) for state, row in rows)
+        rows = []
+        for state in self.states():
+            step = {"name": state.step.name, "table": state.step.table, "cell": state.step.cell}
+            rows.append(flat({**step, "state": state.state, "seconds": state.seconds}))
+        return frame(rows)
 
     def marker(self, step: Step, what: str = "json") -> Path:
         """A file about the step."""

@@ -88,21 +88,22 @@ class StudyTable:
     def cells(self, where: str) -> Iterator[Options]:
         """Each cell's own options; raises :class:`DataError` about ``where`` for an exclude that matches no combination
         of the matrix, or if none is left."""
-        unmatched, is_left = self.exclude, False
+        unmatched, has_cells = self.exclude, False
         for values in itertools.product(*self.matrix.values()):
             cell: dict[str, Any] = {}
             for axis, value in zip(self.matrix, values, strict=True):
                 cell |= value if isinstance(value, dict) else {axis: value}
-            matching = [left_out for left_out in self.exclude if left_out.items() <= {**self.options, **cell}.items()]
-            unmatched = [left_out for left_out in unmatched if left_out not in matching]
+            options = {**self.options, **cell}
+            matching = [excluded for excluded in self.exclude if excluded.items() <= options.items()]
+            unmatched = [excluded for excluded in unmatched if excluded not in matching]
             if not matching:
-                is_left = True
+                has_cells = True
                 yield cell
-        for left_out in unmatched:
-            raise DataError(where, f"exclude {_written(left_out)} matches no combination of the matrix")
-        if not is_left:
-            excluded = "; ".join(map(_written, self.exclude))
-            raise DataError(where, f"exclude leaves no combination of the matrix: {excluded}")
+        for excluded in unmatched:
+            raise DataError(where, f"exclude {_written(excluded)} matches no combination of the matrix")
+        if not has_cells:
+            reasons = "; ".join(map(_written, self.exclude))
+            raise DataError(where, f"exclude leaves no combination of the matrix: {reasons}")
         yield from self.include
 
 
@@ -157,11 +158,13 @@ def read_study(path: str, commands: CommandTree) -> Study:
         DataError: the file cannot be read, is not TOML, or names an unknown command.
         UsageError: two tables have one name.
     """
-    text, given = read_toml(path)
-    title, gates = given.pop("title", Path(path).stem), given.pop("gates", {})
+    text, content = read_toml(path)
+    title, gates = content.pop("title", Path(path).stem), content.pop("gates", {})
     if not isinstance(title, str) or not isinstance(gates, dict):
         raise DataError(path, "title should be a text, and gates a table")
-    tables = [table for key in given for table in _tables(path, (key,), given[key], commands)]
+    tables: list[StudyTable] = []
+    for key, value in content.items():
+        tables += _tables(path, (key,), value, commands)
     if not tables:
         raise DataError(path, "asks for nothing: expected a table of a command, such as [finetune] or [eval]")
     names = Counter(table.name for table in tables)
@@ -170,49 +173,63 @@ def read_study(path: str, commands: CommandTree) -> Study:
     return Study(path, text, title, tables, gates)
 
 
-def _tables(path: str, words: Words, given: Any, commands: CommandTree) -> Iterator[StudyTable]:
-    place = ".".join(words)
-    if words[-1] not in (known := commands.below(words[:-1])):
+def _tables(path: str, words: Words, content: Any, commands: CommandTree) -> Iterator[StudyTable]:
+    heading = ".".join(words)
+    siblings = commands.below(words[:-1])
+    if words[-1] not in siblings:
         others = () if words[:-1] else ("title", "gates")
-        problem = f"[{place}] is no command{did_you_mean(words[-1], (*known, *others))}"
-        raise DataError(path, f"{problem}; expected one of {', '.join(known)}")
-    tables = given if isinstance(given, list) else [given]
+        problem = f"[{heading}] is no command{did_you_mean(words[-1], (*siblings, *others))}"
+        raise DataError(path, f"{problem}; expected one of {', '.join(siblings)}")
+    tables = content if isinstance(content, list) else [content]
     if not all(isinstance(table, dict) for table in tables):
-        raise DataError(path, f"{place} should be a table, as in [{place}]")
-    below = commands.below(words)
+        raise DataError(path, f"{heading} should be a table, as in [{heading}]")
+    subcommands = commands.below(words)
     for table in tables:
-        of_command = {key: value for key, value in table.items() if key not in below}
-        if of_command and not commands.is_command(words):
-            key = next(iter(of_command))
-            near = f"{did_you_mean(key, below)}; [{words[-1]}] has {', '.join(below)}"
-            raise DataError(path, f"{place}.{key} is no command{near}")
-        if of_command or not below:
-            yield _table(path, words, of_command)
-        for key in (key for key in table if key in below):
-            yield from _tables(path, (*words, key), table[key], commands)
+        options = {key: value for key, value in table.items() if key not in subcommands}
+        if options and not commands.is_command(words):
+            key = next(iter(options))
+            near = f"{did_you_mean(key, subcommands)}; [{words[-1]}] has {', '.join(subcommands)}"
+            raise DataError(path, f"{heading}.{key} is no command{near}")
+        if options or not subcommands:
+            yield _table(path, words, options)
+        for key, value in table.items():
+            if key in subcommands:
+                yield from _tables(path, (*words, key), value, commands)
 
 
-def _table(path: str, words: Words, given: dict[str, Any]) -> StudyTable:
-    place = ".".join(words)
-    options = {_spelled(key): value for key, value in given.items() if key not in OF_THE_STUDY}
-    name, matrix = given.get("name", "-".join(words)), given.get("matrix", {})
+def _table(path: str, words: Words, content: dict[str, Any]) -> StudyTable:
+    heading = ".".join(words)
+    name = content.get("name", "-".join(words))
     if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name) or len(name.encode()) > LONGEST:
-        raise DataError(path, f"{place}.name should be letters, digits, - and _, at most {LONGEST} bytes")
-    example = 'such as sim = ["cosine", "qnorm"]'
-    if not isinstance(matrix, dict) or (not matrix and "matrix" in given):
-        raise DataError(path, f"{place}.matrix should be a table of one list or more, {example}")
+        raise DataError(path, f"{heading}.name should be letters, digits, - and _, at most {LONGEST} bytes")
+    options = {_spelled(key): value for key, value in content.items() if key not in OF_THE_STUDY}
+    matrix = _matrix(path, heading, content)
+    if both := sorted(matrix.keys() & options.keys()):
+        raise DataError(path, f"{heading}: {', '.join(both)} is in the table and in its matrix; remove one")
+    include, exclude = _cells(path, heading, content, "include"), _cells(path, heading, content, "exclude")
+    return StudyTable(name, words, options, matrix, include, exclude)
+
+
+def _matrix(path: str, heading: str, content: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The values of each option of a table's matrix."""
+    matrix, example = content.get("matrix", {}), 'such as sim = ["cosine", "qnorm"]'
+    if not isinstance(matrix, dict) or (not matrix and "matrix" in content):
+        raise DataError(path, f"{heading}.matrix should be a table of one list or more, {example}")
+    axes = {}
     for axis, values in matrix.items():
         if not isinstance(values, list) or not values:
             problem = "is empty; expected" if values == [] else "should be"
-            raise DataError(path, f"{place}.matrix.{axis} {problem} a list of values, {example}")
-    axes = {_spelled(axis): [_cell(value) for value in values] for axis, values in matrix.items()}
-    if both := sorted(axes.keys() & options.keys()):
-        raise DataError(path, f"{place}: {', '.join(both)} is in the table and in its matrix; remove one")
-    parts = {part: given.get(part, []) for part in ("include", "exclude")}
-    for part, cells in parts.items():
-        if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-            raise DataError(path, f"{place}.{part} should be a list of tables, such as [[{place}.{part}]]")
-    return StudyTable(name, words, options, axes, **{part: list(map(_cell, cells)) for part, cells in parts.items()})
+            raise DataError(path, f"{heading}.matrix.{axis} {problem} a list of values, {example}")
+        axes[_spelled(axis)] = list(map(_cell, values))
+    return axes
+
+
+def _cells(path: str, heading: str, content: Mapping[str, Any], key: str) -> list[Options]:
+    """The cells that a table includes, or excludes."""
+    cells = content.get(key, [])
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise DataError(path, f"{heading}.{key} should be a list of tables, such as [[{heading}.{key}]]")
+    return list(map(_cell, cells))
 
 
 def _spelled(key: str) -> str:
@@ -246,11 +263,10 @@ def steps_of(study: Study, output: str, commands: CommandTree) -> list[Step]:
         raise DataError(study.path, f"these wait for each other: {', '.join(error.args[1])}") from error
     by_table: dict[str, list[Step]] = {}
     for name in order:
-        left = MOST - sum(map(len, by_table.values()))
-        by_table[name] = list(
-            itertools.islice(_steps(study, by_name[name], Path(output), by_table, commands), left + 1)
-        )
-        if len(by_table[name]) > left:
+        room = MOST - sum(map(len, by_table.values()))
+        table_steps = _steps(study, by_name[name], Path(output), by_table, commands)
+        by_table[name] = list(itertools.islice(table_steps, room + 1))
+        if len(by_table[name]) > room:
             problem = f"more than {MOST:,} steps, with those of [{name}]"
             raise DataError(study.path, f"{problem}; give its matrix fewer values, or divide the study")
     steps = [step for table in study.tables for step in by_table[table.name]]
@@ -265,52 +281,72 @@ def _steps(
 ) -> Iterator[Step]:
     is_eval, where = table.words == ("eval",), f"{study.path}: {table.name}"
     form = commands.form_of(table.words, where)
-    for left_out in table.exclude:
-        if not left_out:
+    for excluded in table.exclude:
+        if not excluded:
             raise DataError(where, "exclude is empty; expected options of a combination of the matrix")
-        commands.line_of(table.words, left_out, f"{where}: exclude")
-    for own in table.cells(where):
-        for options, chosen in _with_outputs({**table.options, **own}, own, by_table):
-            several = options.get(SYSTEMS)
-            # an evaluation has a step for each system, so that one that fails leaves the others
-            systems = [{SYSTEMS: [system]} for system in several] if is_eval and isinstance(several, list) else [{}]
+        commands.line_of(table.words, excluded, f"{where}: exclude")
+    earlier = list(itertools.chain.from_iterable(by_table.values()))
+    for options, cell in _options_of_steps(table, where, by_table):
+        paths: set[str] = set()
+        for option, value in options.items():
+            if option != CACHE:
+                paths.update(_possible_paths(value))
+        needed = [step.name for step in earlier if step.output in paths]
+        line = commands.line_of(table.words, options, where)
+        name = _step_name(cell, line, needed)
+        path = output / table.name if is_eval else output / table.name / f"{name}{form.ending}"
+        ending = [f"--{form.output}", str(path)] if form.output else ["--json"]
+        yield Step(
+            name=f"{table.name}.{name}",
+            table=table.name,
+            command=(*line, *ending),
+            output=str(path),
+            prints=form.output is None,
+            resumes=form.resumes,
+            replaces=form.replaces,
+            after=tuple(needed),
+            reads=tuple(sorted(_files(paths, output))),
+            cell=cell,
+        )
+
+
+def _options_of_steps(
+    table: StudyTable, where: str, by_table: Mapping[str, list[Step]]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The options of each step, and those in which it differs from its neighbours. An evaluation has a step for each
+    system, so that one that fails leaves the others."""
+    for table_cell in table.cells(where):
+        for options, cell in _with_outputs({**table.options, **table_cell}, table_cell, by_table):
+            systems = options.get(SYSTEMS)
+            if table.words != ("eval",) or not isinstance(systems, list):
+                yield options, cell
+                continue
             for system in systems:
-                each = {**options, **system}
-                cell = chosen | {name: os.path.basename(path) for name, (path,) in system.items()}
-                parts = {part for option, value in each.items() if option != CACHE for part in _parts_of(value)}
-                needed = [step.name for steps in by_table.values() for step in steps if step.output in parts]
-                line = commands.line_of(table.words, each, where)
-                label = "-".join(filter(None, map(_slug, cell.values()))).encode()[:LONGEST].decode(errors="ignore")
-                digest = hashlib.sha256(json.dumps([line, needed]).encode()).hexdigest()[:6]
-                name = "-".join(filter(None, (label, digest)))
-                path = output / table.name if is_eval else output / table.name / f"{name}{form.ending}"
-                yield Step(
-                    name=f"{table.name}.{name}",
-                    table=table.name,
-                    command=(*line, *([f"--{form.output}", str(path)] if form.output else ["--json"])),
-                    output=str(path),
-                    prints=form.output is None,
-                    resumes=form.resumes,
-                    replaces=form.replaces,
-                    after=tuple(needed),
-                    reads=tuple(sorted(_files(parts, output))),
-                    cell=cell,
-                )
+                yield {**options, SYSTEMS: [system]}, {**cell, SYSTEMS: os.path.basename(system)}
+
+
+def _step_name(cell: Mapping[str, Any], line: list[str], needed: list[str]) -> str:
+    """A readable label of what differs, and a digest of all that decides the step."""
+    label = "-".join(filter(None, map(_slug, cell.values()))).encode()[:LONGEST].decode(errors="ignore")
+    digest = hashlib.sha256(json.dumps([line, needed]).encode()).hexdigest()[:6]
+    return f"{label}-{digest}" if label else digest
 
 
 def _with_outputs(
-    options: Options, own: Options, by_table: Mapping[str, list[Step]]
+    options: Options, cell: Options, by_table: Mapping[str, list[Step]]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The options with paths in place of names in braces, for every combination of the steps that a text names; a list
     takes all of them. Each with the options in which it differs from its neighbours."""
-    plain = {key: value for key, value in own.items() if not (isinstance(value, str) and _NAMED.search(value))}
+    plain = {key: value for key, value in cell.items() if not (isinstance(value, str) and _NAMED.search(value))}
     for paths in _choices([value for value in options.values() if isinstance(value, str)], by_table):
-        filled = {
-            key: [_with_paths(item, each) for item in value for each in _choices([item], by_table)]
-            if isinstance(value, list)
-            else _with_paths(value, paths)
-            for key, value in options.items()
-        }
+        filled: dict[str, Any] = {}
+        for key, value in options.items():
+            if not isinstance(value, list):
+                filled[key] = _with_paths(value, paths)
+                continue
+            filled[key] = []
+            for item in value:
+                filled[key] += [_with_paths(item, item_paths) for item_paths in _choices([item], by_table)]
         yield filled, plain | {name: os.path.basename(path) for name, path in paths.items()}
 
 
@@ -335,20 +371,21 @@ def _named_in(values: Iterable[Any]) -> Iterator[str]:
             yield from _named_in(value)
 
 
-def _parts_of(value: Any) -> Iterator[str]:
+def _possible_paths(value: Any) -> Iterator[str]:
     """What may be a path in the value of an option: each text, and the parts of a spec."""
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str):
             yield from (text, *re.split("[:,=]", re.sub(rf"\b{CACHE}=[^,]*", "", text)))
 
 
-def _files(parts: Iterable[str], output: Path) -> Iterator[str]:
+def _files(names: Iterable[str], output: Path) -> Iterator[str]:
     """The files that options name, outside of what the study makes; of a folder, those that are not hidden."""
-    for part in parts:
-        path = Path(part)
-        if part and os.path.exists(part) and not path.resolve().is_relative_to(output.resolve()):
-            files = [path] if path.is_file() else (file for file in path.rglob("*") if file.is_file())
-            yield from (os.path.abspath(file) for file in files if not file.name.startswith("."))
+    for name in names:
+        path = Path(name)
+        if name and os.path.exists(name) and not path.resolve().is_relative_to(output.resolve()):
+            for file in [path] if path.is_file() else path.rglob("*"):
+                if file.is_file() and not file.name.startswith("."):
+                    yield os.path.abspath(file)
 
 
 def evaluations_of(steps: Iterable[Step]) -> dict[str, list[Step]]:
@@ -368,4 +405,6 @@ def comparing(steps: Sequence[Step], gates: Words) -> Words:
 
 def _slug(value: Any) -> str:
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    return re.sub(r"[^\w.-]+", "_", os.path.basename(text.rstrip("/")) if "/" in text else text).strip("_")[:40]
+    if "/" in text:
+        text = os.path.basename(text.rstrip("/"))
+    return re.sub(r"[^\w.-]+", "_", text).strip("_")[:40]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache, partial
 from heapq import nlargest
@@ -39,6 +39,24 @@ POOLINGS = ("mean", "cls", "last")
 LENGTHS = (32, 64, 128, 256, 512)
 SIMILARITIES = ("cosine", "dot", "l2")
 PRECISIONS = ("fp32", "bf16")
+Change = tuple[str, str, Mapping[str, Any]]
+"""The setting, its value in words, and the parameters."""
+_READING_CHANGES: list[Change] = [
+    *[("pooling", pooling, {"pooling": pooling}) for pooling in POOLINGS],
+    *[("maximum length", str(length), {"max_length": length}) for length in LENGTHS],
+    ("truncation side", "left", {"truncation": "left"}),
+    ("truncation side", "right", {"truncation": "right"}),
+    ("end token", "with", {"end_token": True}),
+    ("end token", "without", {"end_token": False}),
+]
+"""How a model reads texts."""
+_DATA_CHANGES: list[Change] = [
+    ("titles", "joined", {"titles": True}),
+    ("titles", "left out", {"titles": False}),
+    ("documents with the query's id", "left out", {"ignore_identical_ids": True}),
+    ("documents with the query's id", "searched", {"ignore_identical_ids": False}),
+]
+"""How a task reads its data."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +71,11 @@ class Setup:
     def command(self, metric: str) -> str:
         """The command line that computes it."""
         words = ["retrokit", "eval", self.model, "--on", self.task, "--metrics", metric]
-        words += [] if self.similarity is None else ["--sim", self.similarity]
-        return shlex.join([*words, *([] if self.precision == "auto" else ["--precision", self.precision])])
+        if self.similarity is not None:
+            words += ["--sim", self.similarity]
+        if self.precision != "auto":
+            words += ["--precision", self.precision]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -107,16 +128,18 @@ class Why(PrintedRecord):
     def sheets(self) -> list[Sheet]:
         """A row for each change; below, the commands of those that explain the figure."""
         rows = []
-        for one in self.changes:
-            tested = (_tested(one.sampled, one.sampled_p), _tested(one.whole, one.whole_p))
-            figure = "" if one.figure is None else f"{one.figure:.4f}" + " =" * self.explains(one)
-            rows.append([one.setting, one.value, *tested, figure])
+        for change in self.changes:
+            figure = "" if change.figure is None else f"{change.figure:.4f}"
+            if self.explains(change):
+                figure += " ="
+            sampled, complete = _tested(change.sampled, change.sampled_p), _tested(change.whole, change.whole_p)
+            rows.append([change.setting, change.value, sampled, complete, figure])
         title = f"{self.metric}: {self.present:.4f} here, {self.published:g} published"
         columns = ["setting", "value", "difference, sample", "difference, whole task", "figure"]
         commands = [change.command for change in self.changes if self.explains(change)]
         notes = [f"=: within {self.noise:.4f} of the published figure, by rounding and precision"]
         notes += ["differences from the present setup; p by paired t-tests with Holm's correction"]
-        notes += [self.conclusion, *commands, *(f"left out: {one}" for one in self.left_out)]
+        notes += [self.conclusion, *commands, *(f"left out: {change}" for change in self.left_out)]
         return [Sheet(title, columns, 2, rows, notes)]
 
     @property
@@ -156,55 +179,72 @@ def why_this_figure_of(settings: WhySettings) -> Why:
     if metric not in before.per_query:
         raise UsageError(f"{settings.on}: {metric} is no mean over queries, so that no change of it can be tested")
     sample, sought = _sample(task, before, settings.sample), published - before.metrics[metric]
-    part = cache(lambda on: work.task(on) if sample is None else sample.of(work.task(on)))
-    sampled = before if sample is None else work.evaluate(present, part(settings.on))
-
-    changes: dict[Setup, tuple[str, str]] = {}
-    results: dict[Setup, Result] = {}
-    left_out: list[str] = []
-    decisive, changed = work.decisive(present), list(_changed(present, work.encoder(settings.model).prompts))
-    with progress("trying changes", len(changed), "changes") as advance:
-        for name, value, setup in changed:
-            try:
-                if work.decisive(setup) != decisive:
-                    results[setup], changes[setup] = work.evaluate(setup, part(setup.task)), (name, value)
-            except UsageError as error:
-                left_out.append(f"{name} {value}: {error}")
-            advance(1)
+    sampled = before if sample is None else work.evaluate(present, work.task(settings.on), sample)
+    changes, results, left_out = _try_changes(work, present, sample)
     tests = {setup: work.test(sampled, result) for setup, result in results.items()}
-
     if sample is not None:
-        open_ones = [setup for setup, test in tests.items() if _can_explain(test, sought)]
-        open_ones = sorted(open_ones, key=lambda setup: abs(tests[setup].difference - sought))[: settings.most]
-        with progress("measuring on the whole task", len(open_ones), "changes") as advance:
-            results = {}
-            for setup in open_ones:
-                results[setup] = work.evaluate(setup, work.task(setup.task))
-                advance(1)
-    whole = {setup: work.test(before, result) for setup, result in results.items()}
+        results = _measure_completely(work, tests, sought, settings.most)
+    complete_tests = {setup: work.test(before, result) for setup, result in results.items()}
 
     def order(setup: Setup) -> tuple[bool, float]:
-        return setup not in whole, abs(whole.get(setup, tests[setup]).difference - sought)
+        test = complete_tests.get(setup, tests[setup])
+        return setup not in complete_tests, abs(test.difference - sought)
 
-    of_sample, of_whole = _corrected(tests), _corrected(whole)
-    table = [
-        ChangedSetting(
-            *changes[setup],
+    sample_p, complete_p = _corrected(tests), _corrected(complete_tests)
+    table = []
+    for setup in sorted(changes, key=order):
+        name, value = changes[setup]
+        change = ChangedSetting(
+            name,
+            value,
             setup.command(metric),
             sampled=None if sample is None else tests[setup],
-            sampled_p=of_sample[setup],
-            whole=whole.get(setup),
-            whole_p=of_whole.get(setup, 1.0),
+            sampled_p=sample_p[setup],
+            whole=complete_tests.get(setup),
+            whole_p=complete_p.get(setup, 1.0),
             figure=results[setup].metrics[metric] if setup in results else None,
         )
-        for setup in sorted(changes, key=order)
-    ]
+        table.append(change)
     by_precision = [abs(tests[setup].difference) for setup, (name, _) in changes.items() if name == "precision"]
     noise = _rounding(settings.published) + max(by_precision, default=0.0)
     return Why(metric, published, before.metrics[metric], noise, table, left_out)
 
 
 why_this_figure = taking(WhySettings)(why_this_figure_of)
+
+
+def _try_changes(
+    work: _Measuring, present: Setup, sample: _Sample | None
+) -> tuple[dict[Setup, tuple[str, str]], dict[Setup, Result], list[str]]:
+    """Measure each change on the sample: the setting and value of each setup, its result, and what does not apply."""
+    changes: dict[Setup, tuple[str, str]] = {}
+    results: dict[Setup, Result] = {}
+    left_out: list[str] = []
+    decisive, changed = work.decisive(present), list(_changed(present, work.encoder(present.model).prompts))
+    with progress("trying changes", len(changed), "changes") as advance:
+        for name, value, setup in changed:
+            try:
+                if work.decisive(setup) != decisive:
+                    results[setup] = work.evaluate(setup, work.task(setup.task), sample)
+                    changes[setup] = name, value
+            except UsageError as error:
+                left_out.append(f"{name} {value}: {error}")
+            advance(1)
+    return changes, results, left_out
+
+
+def _measure_completely(
+    work: _Measuring, tests: Mapping[Setup, PairedTest], sought: float, limit: int
+) -> dict[Setup, Result]:
+    """Measure the setups that may explain ``sought``, at most ``limit``, on the whole task."""
+    candidates = [setup for setup, test in tests.items() if _can_explain(test, sought)]
+    candidates = sorted(candidates, key=lambda setup: abs(tests[setup].difference - sought))[:limit]
+    results = {}
+    with progress("measuring on the whole task", len(candidates), "changes") as advance:
+        for setup in candidates:
+            results[setup] = work.evaluate(setup, work.task(setup.task))
+            advance(1)
+    return results
 
 
 def _can_explain(test: PairedTest, sought: float) -> bool:
@@ -235,13 +275,16 @@ class _Measuring:
         self._metric = metric
         self.task: Callable[[str], Task] = cache(partial(tasks.create_on, device=device))
         self.encoder: Callable[[str], Encoder] = lru_cache(1)(partial(encoders.registry.create, device=device))
+        self._restricted: Callable[..., Task] = cache(_on_sample)
 
     def _similarity(self, setup: Setup) -> Similarity:
         encoder = self.encoder(setup.model)
         return encoder.similarity if setup.similarity is None else encoder.similarity_of(setup.similarity)
 
-    def evaluate(self, setup: Setup, task: Task) -> Result:
-        """The metric of a setup on ``task``."""
+    def evaluate(self, setup: Setup, task: Task, sample: _Sample | None = None) -> Result:
+        """The metric of a setup on ``task``, or on a sample of it."""
+        if sample is not None:
+            task = self._restricted(task, sample)
         encoder, similarities = self.encoder(setup.model), [self._similarity(setup)]
         (result,) = task.evaluate(Request(encoder, similarities, [self._metric], setup.precision, alone=True))
         return result
@@ -260,14 +303,14 @@ class _Measuring:
 class _Sample:
     """Ids of some queries, and of the documents that are searched for them."""
 
-    queries: Set[str]
-    documents: Set[str]
+    queries: frozenset[str]
+    documents: frozenset[str]
 
-    def of(self, task: Task) -> Task:
-        """The task on the sample."""
-        part = task.restricted(self.queries, self.documents)
-        assert part is not None
-        return part
+
+def _on_sample(task: Task, sample: _Sample) -> Task:
+    restricted = task.restricted(sample.queries, sample.documents)
+    assert restricted is not None
+    return restricted
 
 
 def _sample(task: Task, before: Result, count: int) -> _Sample | None:
@@ -278,36 +321,19 @@ def _sample(task: Task, before: Result, count: int) -> _Sample | None:
         return None
     queries = random.Random(0).sample(data.query_ids, min(count, len(data.query_ids)))
     ranked = {query: before.run[query] for query in queries}
-    first = (document for scores in ranked.values() for document in nlargest(TOP, scores, key=scores.__getitem__))
-    judged = (document for query in queries for document in data.qrels.get(query, {}))
-    return _Sample(set(queries), {*first, *judged})
+    documents: set[str] = set()
+    for query, scores in ranked.items():
+        documents.update(nlargest(TOP, scores, key=scores.__getitem__))
+        documents.update(data.qrels.get(query, {}))
+    return _Sample(frozenset(queries), frozenset(documents))
 
 
 def _changed(present: Setup, prompts: Mapping[str, str | None]) -> Iterator[tuple[str, str, Setup]]:
     """Each change that the registries have, of a model with these ``prompts``: the setting, its value, the setup."""
-    families = {(family.query or "", family.document or ""): f"of {family.name}" for family in reversed(FAMILIES)}
-    given: list[tuple[str, str, Mapping[str, Any]]] = [
-        *((f"{role} prompt", "none", {f"{role}_prompt": ""}) for role, prompt in prompts.items() if prompt),
-        *(
-            ("prompts", name, {"query_prompt": query, "document_prompt": document})
-            for (query, document), name in families.items()
-            if query or document
-        ),
-        *(("pooling", pooling, {"pooling": pooling}) for pooling in POOLINGS),
-        *(("maximum length", str(length), {"max_length": length}) for length in LENGTHS),
-        *(("truncation side", side, {"truncation": side}) for side in ("left", "right")),
-        *(("end token", "with" if end else "without", {"end_token": end}) for end in (True, False)),
-    ]
-    for name, value, params in given:
+    for name, value, params in (*_prompt_changes(prompts), *_READING_CHANGES):
         if (spec := _with(encoders.registry, present.model, params)) is not None:
             yield name, value, replace(present, model=spec)
-    of_data: list[tuple[str, str, Mapping[str, Any]]] = [
-        ("titles", "joined", {"titles": True}),
-        ("titles", "left out", {"titles": False}),
-        ("documents with the query's id", "left out", {"ignore_identical_ids": True}),
-        ("documents with the query's id", "searched", {"ignore_identical_ids": False}),
-    ]
-    for name, value, params in of_data:
+    for name, value, params in _DATA_CHANGES:
         if (spec := _with(tasks, present.task, params)) is not None:
             yield name, value, replace(present, task=spec)
     for similarity in SIMILARITIES:
@@ -316,8 +342,19 @@ def _changed(present: Setup, prompts: Mapping[str, str | None]) -> Iterator[tupl
         yield "precision", precision, replace(present, precision=precision)
 
 
+def _prompt_changes(prompts: Mapping[str, str | None]) -> Iterator[Change]:
+    """Each prompt left out, and those of each family of models."""
+    for role, prompt in prompts.items():
+        if prompt:
+            yield f"{role} prompt", "none", {f"{role}_prompt": ""}
+    families = {(family.query or "", family.document or ""): f"of {family.name}" for family in reversed(FAMILIES)}
+    for (query, document), name in families.items():
+        if query or document:
+            yield "prompts", name, {"query_prompt": query, "document_prompt": document}
+
+
 def _with(registry: Registry, text: str, params: Mapping[str, Any]) -> str | None:
     """The spec with other parameters; ``None`` if its entry has no such ones."""
     spec = registry.parse(text)
-    known = {param.name for param in registry.entry(spec.name).params}
-    return str(spec.changed(**params)) if params.keys() <= known else None
+    names = {param.name for param in registry.entry(spec.name).params}
+    return str(spec.changed(**params)) if params.keys() <= names else None

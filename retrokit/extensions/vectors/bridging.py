@@ -110,15 +110,15 @@ def bridge(settings: BridgeSettings) -> Bridged:
         rows, texts = _sample(stored, settings)
         sample = _learned_from(settings, stored.take(rows), texts, queries, new, old, stored)
         kind = max(AUTO if settings.map == "auto" else [settings.map], key=lambda name: sample.mrr(sample.fit(name)))
-        most = int((~sample.held).sum())
-        sizes = [*(size for size in SIZES if size < most), most]
+        count_to_learn = int((~sample.held).sum())
+        sizes = [*(size for size in SIZES if size < count_to_learn), count_to_learn]
         curve = [{"texts": size, "mrr": sample.mrr(sample.fit(kind, size))} for size in sizes]
-        settings, whole = replace(settings, map=kind), fit(kind, sample.given, sample.wanted, settings.seed)
+        settings, fitted = replace(settings, map=kind), fit(kind, sample.source, sample.target, settings.seed)
         with disk_errors(settings.output):
             if old is None:
-                _write_export(settings, stored, new, whole, staged)
+                _write_export(settings, stored, new, fitted, staged)
             else:
-                _write_model(settings, stored, (old, new), whole, staged)
+                _write_model(settings, stored, (old, new), fitted, staged)
     evaluation = _evaluated(settings, stored, new) if settings.on else None
     count, dtype = stored.note["count"], stored.note["dtype"]
     mrr, gained = curve[-1]["mrr"], _gained(evaluation)
@@ -147,40 +147,40 @@ class BridgeSample:
     """What a map is learned from and measured by.
 
     Attributes:
-        given, wanted: rows of the texts in the two spaces, then those of queries.
+        source, target: rows of the texts in the two spaces, then those of queries.
         held: bool ``[texts]``, those that are held out.
-        queries, own: of the held-out texts, by the new encoder, and prepared by that whose space it is.
+        queries, prepared: of the held-out texts, by the new encoder, and prepared by that whose space it is.
         similarity: of the space.
         maps_queries: whether the map is of queries; else it is of documents.
     """
 
-    given: np.ndarray
-    wanted: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
     held: np.ndarray
     queries: np.ndarray
-    own: np.ndarray
+    prepared: np.ndarray
     similarity: Similarity
     maps_queries: bool = True
     seed: int = 0
 
     def fit(self, kind: str, size: int | None = None) -> VectorMap:
         """A map of that kind from queries, and the first ``size`` texts that are not held out; ``None``: all."""
-        rows = np.concatenate([np.flatnonzero(~self.held)[:size], np.arange(len(self.held), len(self.given))])
-        return fit(kind, self.given[rows], self.wanted[rows], self.seed)
+        rows = np.concatenate([np.flatnonzero(~self.held)[:size], np.arange(len(self.held), len(self.source))])
+        return fit(kind, self.source[rows], self.target[rows], self.seed)
 
     def mrr(self, fitted: VectorMap | None) -> float:
         """Mean reciprocal rank of the held-out texts among all; without a map in a space of one encoder. An equal score
         counts as a better one."""
-        documents, queries, texts = self.wanted[: len(self.held)], self.own, np.flatnonzero(self.held)
+        documents, queries, texts = self.target[: len(self.held)], self.prepared, np.flatnonzero(self.held)
         if not self.maps_queries:
-            mapped = documents if fitted is None else fitted(self.given)
+            mapped = documents if fitted is None else fitted(self.source)
             documents = _prepared(self.similarity, mapped, "document")
         elif fitted is not None:
             queries = _prepared(self.similarity, fitted(self.queries), "query")
         ranks = []
         for start in range(0, len(texts), BLOCK):
-            scores, own = queries[start : start + BLOCK] @ documents.T, texts[start : start + BLOCK]
-            ranks.append((scores >= scores[np.arange(len(own)), own][:, None]).sum(axis=1))
+            scores, rows = queries[start : start + BLOCK] @ documents.T, texts[start : start + BLOCK]
+            ranks.append((scores >= scores[np.arange(len(rows)), rows][:, None]).sum(axis=1))
         return float((1 / np.concatenate(ranks)).mean())
 
 
@@ -204,18 +204,18 @@ def _learned_from(
     parts = _parts([texts[row] for row in np.flatnonzero(held).tolist()], seed)
     queries = embedded(new, parts, "query", unit)
     if old is None:
-        own = _prepared(new.similarity, queries, "query")
+        prepared = _prepared(new.similarity, queries, "query")
         rows = embedded(new, texts, "document", unit)
-        return BridgeSample(stored, rows, held, queries, own, new.similarity, False, seed)
+        return BridgeSample(stored, rows, held, queries, prepared, new.similarity, False, seed)
     similarity = old.similarity_of(like.note["similarity"]["spec"])
-    given = embedded(new, [*texts, *more], "query", unit)
+    source_rows = embedded(new, [*texts, *more], "query", unit)
     if more:
         rows = embedded(old, more, "query", similarity.unit_length)
         lengths = (np.linalg.norm(side, axis=1).mean() for side in (stored, rows))
         rows *= np.divide(*lengths)  # stored documents are prepared, or signs; so a query weighs as much as a text
         stored = np.concatenate([stored, rows])
-    own = _prepared(similarity, old.embed(parts, "query", settings.precision), "query")
-    return BridgeSample(given, stored, held, queries, own, similarity, True, seed)
+    prepared = _prepared(similarity, old.embed(parts, "query", settings.precision), "query")
+    return BridgeSample(source_rows, stored, held, queries, prepared, similarity, True, seed)
 
 
 def _queries(settings: BridgeSettings) -> list[str]:
@@ -257,9 +257,9 @@ def _check(settings: BridgeSettings, stored: Export, new: Encoder, queries: Sequ
     tasks = search_tasks(settings.on, stored, "on", settings.device)
     for metric in settings.metrics if tasks else ():
         check_measured(tasks, metric)
-    given = {*queries}
+    learned = {*queries}
     for task in tasks:
-        if shared := sum(query in given for query in task.queries):
+        if shared := sum(query in learned for query in task.queries):
             count = f"{shared:,} of {len(task.queries):,} queries"
             notice(f"{task.spec}: the bridge learns from {count} that measure it; give other `queries=`")
 
@@ -284,17 +284,18 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
     count = stored.note["count"]
     rows = np.random.default_rng(settings.seed).choice(count, min(count, settings.sample), replace=False)
     ids = stored.ids_at(rows.tolist())
-    wanted, texts = set(ids.values()), dict[str, str]()
+    sampled_ids, texts = set(ids.values()), dict[str, str]()
     try:
         path = texts_file(source, corpus_file)
-        if settings.texts is None and not _is_unchanged(path, stored):
-            raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
-        corpus = read_corpus(path)
-        texts = {document.id: document.full_text for document in corpus if document.id in wanted}
-    except DataError as error:
+        is_unchanged = settings.texts is not None or _is_unchanged(path, stored)
+        corpus = read_corpus(path) if is_unchanged else ()
+        texts = {document.id: document.full_text for document in corpus if document.id in sampled_ids}
+    except (DataError, UsageError) as error:
         if settings.texts is not None:
             raise
         raise UsageError(f"{error}; give the texts of {stored.folder} as `texts=`") from error
+    if not is_unchanged:
+        raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
     if missing := [id for id in ids.values() if id not in texts]:
         raise UsageError(f"{source}: lacks {len(missing):,} documents of {stored.folder}; give `texts=`")
     if len(rows) < 10:
@@ -319,8 +320,9 @@ def _write_model(
     notes = {"bridged": _about(settings, stored, new), **provenance()}
     similarity = old.similarity_of(stored.note["similarity"]["spec"])
     start = old.to_train().model
-    queries = [*tower_of(new.to_train().model, "query"), *([Normalize()] if new.similarity.unit_length else [])]
-    queries = [module.float() for module in queries]  # as the map is
+    queries = [module.float() for module in tower_of(new.to_train().model, "query")]  # as the map is
+    if new.similarity.unit_length:
+        queries.append(Normalize())
     documents = [*tower_of(start, "document")]
     router = Router({"query": [*queries, *fitted.layers()], "document": documents}, default_route="document")
     last = list(build(old, similarity.spec)[0])[-1]

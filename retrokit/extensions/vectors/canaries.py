@@ -14,10 +14,11 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from retrokit import encoders, similarities
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
-from retrokit.data.exports import Canaries, open_export, read_canaries
+from retrokit.data.exports import CANARIES, Canaries, Export, open_export
+from retrokit.data.jsonl import read_json
 from retrokit.encoders.base import Encoder
 from retrokit.extensions.vectors.settings import CanarySettings
 
@@ -25,7 +26,7 @@ SAME = 0.999  # cosine
 EXACT = 0.99999  # cosine; float32 in other batches differs by less, bf16 by more
 NORMS = 0.01  # relative difference
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-_ENDS = 16  # places of a text that are tried at once
+_ENDS = 16  # ends of a text that are tried at once
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 
@@ -78,6 +79,19 @@ class CanaryReport:
     verdict: str
 
 
+def read_canaries(export: Export) -> Canaries:
+    """The canaries of an export, of shards those of the first. Raises :class:`UsageError` if it has none, and
+    :class:`DataError` if they are damaged."""
+    path = export.parts[0].folder / CANARIES
+    if not path.is_file():
+        raise UsageError(f"{export.folder}: has no {CANARIES}; export again")
+    canaries: Canaries = read_json(path, "the canaries of an export", Canaries)
+    widths = {*map(len, canaries.embeddings)}
+    if len(canaries.texts) != len(canaries.embeddings) or len(widths) != 1:
+        raise DataError(path, "contains no embedding for each text; export again")
+    return canaries
+
+
 @taking(CanarySettings)
 def verify(settings: CanarySettings) -> CanaryReport:
     """Embed the canaries of an export with another encoder, and compare.
@@ -99,12 +113,27 @@ def verify(settings: CanarySettings) -> CanaryReport:
         explanations.append("normalisation (one of the two gives norm 1)")
     uses_norms = similarities.registry.create(similarity).uses_magnitude
     agrees = same is first and not (uses_norms and first.norms_differ)
-    verdict = [f"the vectors of {encoder} {'agree' if agrees else 'do not agree'} with those of {folder}"]
-    verdict += [f"explained by {' or '.join(explanations)}"] if explanations else []
-    verdict += ["no single change makes them agree"] if not agrees and not explanations else []
-    verdict += [f"{similarity} does not use norms"] if agrees and first.norms_differ else []
-    about = canaries.role, canaries.prompt, len(canaries.texts)
-    return CanaryReport(folder, encoder, *about, trials, explanations, agrees, "; ".join(verdict))
+    verdict = _verdict(encoder, folder, agrees, explanations)
+    if agrees and first.norms_differ:
+        verdict += f"; {similarity} does not use norms"
+    return CanaryReport(
+        export=folder,
+        encoder=encoder,
+        role=canaries.role,
+        prompt=canaries.prompt,
+        texts=len(canaries.texts),
+        trials=trials,
+        explanations=explanations,
+        agrees=agrees,
+        verdict=verdict,
+    )
+
+
+def _verdict(encoder: str, folder: str, agrees: bool, explanations: Sequence[str]) -> str:
+    verdict = f"the vectors of {encoder} {'agree' if agrees else 'do not agree'} with those of {folder}"
+    if explanations:
+        return f"{verdict}; explained by {' or '.join(explanations)}"
+    return verdict if agrees else f"{verdict}; no single change makes them agree"
 
 
 class _Comparison:
@@ -121,83 +150,110 @@ class _Comparison:
         """The encoder as it is, and with each change that may explain what it lacks."""
         encoder, embed = self._encoder()
         precisions = [precision for precision in _PRECISIONS.values() if _computes_in(encoder, precision)]
-        wanted = _PRECISIONS.get(self._about["precision"])
-        if wanted in precisions:
-            self._precision = wanted
+        exported = _PRECISIONS.get(self._about["precision"])
+        if exported in precisions:
+            self._precision = exported
         rows = embed(self._texts)
-        self.is_unit = any(np.allclose(np.linalg.norm(part, axis=1), 1, atol=NORMS) for part in (rows, self._raw))
+        self.is_unit = _are_unit(rows) or _are_unit(self._raw)
         first = self._trial("", "as it is", rows)
         yield first
-        role, limit = self._role, self._about.get("max_length", {}).get(self._role)
-        changes: list[tuple[str, str, Any]] = []
         if first.cosine < SAME:
-            changes += [("pooling", "pooling", pooling) for pooling in ("mean", "cls", "last")]
-            own = encoder.prompts[role] or ""
-            prompts = [text for text in dict.fromkeys((self._prompt, "")) if text != own]
-            changes += [("prompt", f"{role}_prompt", text) for text in prompts]
-            if limit not in (None, encoder.max_length(role)):
-                changes.append(("length", "query_max_length" if role == "query" else "max_length", limit))
+            limit = self._limit
             if limit is not None and "max_length" not in self._names:
-                cut = self._cut(embed, limit)
-                yield self._trial("length", f"texts cut at about {limit} tokens", embed(cut))
+                yield self._trial("length", f"texts cut at about {limit} tokens", embed(self._cut(embed, limit)))
+            for cause, name, value in self._input_changes(encoder):
+                if name in self._names and self._spec.params.get(name) != value:
+                    _, changed = self._encoder(**{name: value})
+                    change = f"{name}={value!r}" if cause == "prompt" else f"{name}={value}"
+                    yield self._trial(cause, change, changed(self._texts))
         if first.cosine < EXACT and self._precision != "auto":
-            others = [precision for precision in precisions if precision != self._precision]
-            changes += [("precision", "precision", precision) for precision in others]
-            changes += [("precision", "dtype", "fp32")] if "dtype" in self._spec.params else []
-        for cause, name, value in changes:
-            if name == "precision":
-                yield self._trial(cause, f"{name}={value}", self._encoder(precision=value)[1](self._texts))
-            elif name in self._names and self._spec.params.get(name) != value:
-                rows = self._encoder(**{name: value})[1](self._texts)
-                yield self._trial(cause, f"{name}={value!r}" if cause == "prompt" else f"{name}={value}", rows)
+            yield from self._other_precisions(precisions)
+
+    @property
+    def _limit(self) -> int | None:
+        """Tokens of a text that the export's encoder read."""
+        limit: int | None = self._about.get("max_length", {}).get(self._role)
+        return limit
+
+    def _input_changes(self, encoder: Encoder) -> Iterator[tuple[str, str, Any]]:
+        """Other poolings, prompts and lengths: the cause, the parameter, and its value."""
+        for pooling in ("mean", "cls", "last"):
+            yield "pooling", "pooling", pooling
+        encoder_prompt = encoder.prompts[self._role] or ""
+        for prompt in dict.fromkeys((self._prompt, "")):
+            if prompt != encoder_prompt:
+                yield "prompt", f"{self._role}_prompt", prompt
+        if self._limit not in (None, encoder.max_length(self._role)):
+            yield "length", "query_max_length" if self._role == "query" else "max_length", self._limit
+
+    def _other_precisions(self, precisions: Sequence[str]) -> Iterator[Trial]:
+        for precision in precisions:
+            if precision != self._precision:
+                _, embed = self._encoder(precision=precision)
+                yield self._trial("precision", f"precision={precision}", embed(self._texts))
+        if self._spec.params.get("dtype", "fp32") != "fp32":
+            _, embed = self._encoder(dtype="fp32")
+            yield self._trial("precision", "dtype=fp32", embed(self._texts))
 
     def _encoder(self, precision: str | None = None, **params: Any) -> tuple[Any, Embed]:
         """The encoder with other parameters, and what embeds texts with it."""
         spec = self._spec.changed(**params)
-        encoder = encoders.registry.create(spec, **({} if self._device is None else {"device": self._device}))
+        context = {} if self._device is None else {"device": self._device}
+        encoder = encoders.registry.create(spec, **context)
+        dimension = self._raw.shape[1]
 
         def embed(texts: Sequence[str]) -> np.ndarray:
             rows: np.ndarray = encoder.embed(texts, self._role, precision or self._precision)
-            rows = rows[:, : self._about["dims"]] if rows.shape[1] == self._about["dimension"] else rows
-            if rows.shape[1] != self._raw.shape[1]:
-                wanted = self._raw.shape[1]
+            if rows.shape[1] == self._about["dimension"]:
+                rows = rows[:, : self._about["dims"]]
+            if rows.shape[1] != dimension:
                 raise UsageError(
-                    f"{spec}: gives {rows.shape[1]} dimensions, and the export has {wanted}; name its model"
+                    f"{spec}: gives {rows.shape[1]} dimensions, and the export has {dimension}; name its model"
                 )
             return rows
 
         return encoder, embed
 
     def _trial(self, cause: str, change: str, rows: np.ndarray) -> Trial:
-        lengths = [np.maximum(np.linalg.norm(part, axis=1), 1e-12) for part in (rows, self._raw)]
         new, old = _unit(rows), _unit(self._raw)
-        cosines, ratios = (new * old).sum(axis=1), lengths[0] / lengths[1]
-        orders = [
-            kendalltau(*(np.delete(part @ part[place], place) for part in (new, old))).statistic
-            for place in range(len(rows))
-        ]
-        order = float(np.nan_to_num(orders, nan=1.0).mean())  # nan: there is nothing to order
-        norms = float(ratios.min()), float(ratios.max())
-        return Trial(cause, change, float(cosines.min()), norms, order, int((cosines >= SAME).sum()))
+        cosines = (new * old).sum(axis=1)
+        ratios = _norms(rows)[:, 0] / _norms(self._raw)[:, 0]
+        orders = []
+        for index in range(len(rows)):
+            new_neighbours = np.delete(new @ new[index], index)
+            old_neighbours = np.delete(old @ old[index], index)
+            orders.append(kendalltau(new_neighbours, old_neighbours).statistic)
+        return Trial(
+            cause,
+            change,
+            cosine=float(cosines.min()),
+            norms=(float(ratios.min()), float(ratios.max())),
+            order=float(np.nan_to_num(orders, nan=1.0).mean()),  # nan: there is nothing to order
+            agreeing=int((cosines >= SAME).sum()),
+        )
 
     def _cut(self, embed: Embed, limit: int) -> list[str]:
-        """Each text up to the place at which its vector comes nearest to the export's: the end of one of its first
-        ``limit`` words, or a place in the word after that."""
+        """Each text up to the character at which its vector comes nearest to the export's: the end of one of its first
+        ``limit`` words, or a character of the word after that."""
         texts = []
         for text, target in zip(self._texts, _unit(self._raw), strict=True):
             ends = [word.end() for word in re.finditer(r"\w+|[^\w\s]", text)][:limit]
-            for _ in range(2):
-                low, high = 0, len(ends) - 1
-                while True:
-                    tried = sorted({*np.linspace(low, high, _ENDS).round().astype(int).tolist()})
-                    best = int((_unit(embed([text[: ends[place]] for place in tried])) @ target).argmax())
-                    if len(tried) == high - low + 1:
-                        break
-                    low, high = tried[max(0, best - 1)], tried[min(len(tried) - 1, best + 1)]
-                place = tried[best]
-                nearest, ends = ends[place], list(range(ends[place], ends[min(place + 1, len(ends) - 1)] + 1))
-            texts.append(text[:nearest])
+            word = _nearest_end(embed, text, ends, target)
+            following = ends[min(word + 1, len(ends) - 1)]
+            characters = list(range(ends[word], following + 1))
+            texts.append(text[: characters[_nearest_end(embed, text, characters, target)]])
         return texts
+
+
+def _nearest_end(embed: Embed, text: str, ends: Sequence[int], target: np.ndarray) -> int:
+    """Which of the ``ends`` to cut ``text`` at, so that its vector is nearest to ``target``; by narrowing a grid."""
+    low, high = 0, len(ends) - 1
+    while True:
+        grid = sorted({*np.linspace(low, high, _ENDS).round().astype(int).tolist()})
+        best = int((_unit(embed([text[: ends[index]] for index in grid])) @ target).argmax())
+        if len(grid) == high - low + 1:
+            return grid[best]
+        low, high = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
 
 
 def _computes_in(encoder: Encoder, precision: str) -> bool:
@@ -208,5 +264,14 @@ def _computes_in(encoder: Encoder, precision: str) -> bool:
     return True
 
 
+def _norms(rows: np.ndarray) -> np.ndarray:
+    """``[n, 1]``, at least 1e-12."""
+    return np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
 def _unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return rows / _norms(rows)
+
+
+def _are_unit(rows: np.ndarray) -> bool:
+    return np.allclose(np.linalg.norm(rows, axis=1), 1, atol=NORMS)

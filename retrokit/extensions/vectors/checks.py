@@ -11,7 +11,7 @@ from retrokit.encoders.precision import name_of
 from retrokit.encoders.towers import tower_of
 from retrokit.evaluation import registry
 from retrokit.evaluation.tasks.base import SearchTask
-from retrokit.ranking.retrieval.dense import listed_rows
+from retrokit.ranking.retrieval.vectors import listed_rows
 
 
 def check_documents(encoder: Encoder) -> None:

@@ -2,17 +2,16 @@
 
 from dataclasses import asdict, fields, replace
 
-from retrokit.cli.api import DryRunOption, JsonOption, TimeOption, in_options, show, show_result, takes, train_encoder
+from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show, show_result, train_encoder
 from retrokit.core.errors import GateFailed
 from retrokit.extensions.vectors.settings import BridgeSettings, CanarySettings, VectorsConfig
 
 
-@takes(VectorsConfig)
 def train(
     config: VectorsConfig,
-    dry_run: DryRunOption = False,
-    time: TimeOption = False,
-    as_json: JsonOption = False,
+    dry_run: bool = DRY_RUN,
+    time: bool = TIME,
+    as_json: bool = common("as_json"),
 ) -> None:
     """Train queries only, against the vectors of an export, which stay as they are.
 
@@ -23,8 +22,7 @@ def train(
     train_encoder("retrokit.extensions.vectors.query_side:plan", config, dry_run, time, as_json)
 
 
-@takes(BridgeSettings)
-def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
+def bridge(settings: BridgeSettings, as_json: bool = common("as_json")) -> None:
     """Search old vectors with a new encoder, by a map learned from texts that both embed.
 
     retrokit vectors bridge exported/documents runs/new -o runs/bridge --on beir:data/mine
@@ -38,15 +36,14 @@ def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
     result = bridge(settings)
     result = replace(result, verdict=in_options(result.verdict))
     evaluation = result.evaluation
-    shown = {field.name: getattr(result, field.name) for field in fields(result)}
-    shown["evaluation"] = None if evaluation is None else evaluation.to_json()
-    show_result(as_json, "bridge", shown, *bridge_sheets(result))
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    values["evaluation"] = None if evaluation is None else evaluation.to_json()
+    show_result(as_json, "bridge", values, *bridge_sheets(result))
     if evaluation is not None and not as_json:
         show(*evaluation_sheets(evaluation))
 
 
-@takes(CanarySettings)
-def verify(settings: CanarySettings, as_json: JsonOption = False) -> None:
+def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:
     """Check that another server or model folder gives the vectors of an export.
 
     retrokit vectors verify exported/documents api:MODEL,url=http://localhost:8080/v1

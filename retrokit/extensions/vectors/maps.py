@@ -53,13 +53,13 @@ def check_rank(option: str, kind: str, dimension: int) -> None:
         raise UsageError(f"`{option}=` {kind}: the rank is above the {dimension:,} dimensions of the embeddings")
 
 
-def fit(kind: str, given: np.ndarray, wanted: np.ndarray, seed: int = 0) -> VectorMap:
-    """The map of a ``kind`` from rows ``given [n, d]`` to rows ``wanted [n, d']`` with the least squared error."""
-    x, y = given.astype(np.float64), wanted.astype(np.float64)
+def fit(kind: str, source: np.ndarray, target: np.ndarray, seed: int = 0) -> VectorMap:
+    """The map of a ``kind`` from rows ``source [n, d]`` to rows ``target [n, d']`` with the least squared error."""
+    x, y = source.astype(np.float64), target.astype(np.float64)
     name, _, number = kind.partition(":")
     if name == "orthogonal":
-        left, _, right = np.linalg.svd(x.T @ y, full_matrices=False)
-        return VectorMap(left @ right, np.zeros(y.shape[1]))
+        u, _, v = np.linalg.svd(x.T @ y, full_matrices=False)
+        return VectorMap(u @ v, np.zeros(y.shape[1]))
     affine = ridge(x, y)
     if name == "low-rank":
         fitted = affine(x) - y.mean(axis=0)
@@ -73,8 +73,8 @@ def ridge(x: np.ndarray, y: np.ndarray, strength: float | None = None) -> Vector
     """Ridge regression with an intercept; ``strength`` is a share of the largest eigenvalue of the centred x, and by
     default that of the least generalised cross-validation."""
     centre, target = x.mean(axis=0), y.mean(axis=0)
-    left, scales, right = np.linalg.svd(x - centre, full_matrices=False)
-    seen, total = left.T @ (y - target), float(np.square(y - target).sum())
+    u, scales, v = np.linalg.svd(x - centre, full_matrices=False)
+    seen, total = u.T @ (y - target), float(np.square(y - target).sum())
     powers, alive = np.square(scales), scales > scales[:1] * 1e-10
 
     def shrunk(share: float) -> np.ndarray:
@@ -82,13 +82,13 @@ def ridge(x: np.ndarray, y: np.ndarray, strength: float | None = None) -> Vector
         return np.where(alive, powers / np.where(alive, bottom, 1), 0)
 
     def validation(share: float) -> float:
-        part = shrunk(share)
-        free = len(x) - 1 - part.sum()
-        left_over = total - float(((1 - np.square(1 - part)) * np.square(seen).sum(axis=1)).sum())
+        shrinkage = shrunk(share)
+        free = len(x) - 1 - shrinkage.sum()
+        left_over = total - float(((1 - np.square(1 - shrinkage)) * np.square(seen).sum(axis=1)).sum())
         return left_over / free**2 if free > 0.5 else np.inf
 
     share = min(RIDGES, key=validation) if strength is None else strength
-    weight = right.T @ ((shrunk(share) / np.where(alive, scales, 1))[:, None] * seen)
+    weight = v.T @ ((shrunk(share) / np.where(alive, scales, 1))[:, None] * seen)
     return VectorMap(weight, target - centre @ weight)
 
 

@@ -9,6 +9,7 @@ given ones, and documents that the export itself ranks high. A model folder has 
 import copy
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from retrokit.extensions.vectors.checks import check_documents, check_whole, sea
 from retrokit.extensions.vectors.maps import VectorMap, check_rank
 from retrokit.extensions.vectors.settings import VectorsConfig
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, check_export, export_index
+from retrokit.ranking.retrieval.dense import Dense, DenseIndex, check_export, export_index
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
 from retrokit.training.card import model_card
@@ -61,7 +62,7 @@ from retrokit.training.model import (
     merged,
 )
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, check_max_length, of_any_run
-from retrokit.training.processes import ends_all, own_device, place
+from retrokit.training.processes import ends_all, own_device, process_count
 from retrokit.training.run import Job, carry_out, check_places, identity_of, provenance, training_precision
 from retrokit.training.trainer import Options, RunTrainer
 
@@ -91,10 +92,10 @@ class QueryMap(nn.Module):
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         """Replace ``features["sentence_embedding"]`` by its image."""
-        given = features["sentence_embedding"]
-        inner = given if self.first is None else self.first(given)
+        embeddings = features["sentence_embedding"]
+        inner = embeddings if self.first is None else self.first(embeddings)
         change = self.last(inner.relu() if self.bends else inner)
-        return {**features, "sentence_embedding": given + self.share * change}
+        return {**features, "sentence_embedding": embeddings + self.share * change}
 
     @torch.no_grad()
     def layers(self) -> list[nn.Module]:
@@ -159,52 +160,59 @@ class QueryCollator:
 
 
 class MinedNegatives:
-    """Documents near each anchor. Every ``every`` steps they are searched for again, in another sample of ``index``,
-    once an anchor is in a batch."""
+    """Documents near each anchor. Every ``every`` steps they are searched for again, in another sample of the
+    export ``stored``, once an anchor is in a batch."""
 
-    def __init__(self, index: ExportIndex, anchors: Iterable[str], every: int, count: int, seed: int) -> None:
-        self.index, self.every, self.count, self.seed = index, every, count, seed
-        self.place = {anchor: place for place, anchor in enumerate(dict.fromkeys(anchors))}
-        self.nearest = torch.full((len(self.place), min(DEPTH, index.export.note["count"])), -1)
-        self.turn = torch.full((len(self.place),), -1)
-        self._sample: tuple[int, ListedIndex] | None = None
+    def __init__(
+        self, searcher: Dense, stored: Export, anchors: Iterable[str], every: int, count: int, seed: int
+    ) -> None:
+        self.searcher, self.stored = searcher, stored
+        self.every, self.count, self.seed = every, count, seed
+        self.number = {anchor: number for number, anchor in enumerate(dict.fromkeys(anchors))}
+        self.nearest = torch.full((len(self.number), min(DEPTH, stored.note["count"])), -1)
+        self.turn = torch.full((len(self.number),), -1)
+        self._sample: tuple[int, np.ndarray, DenseIndex] | None = None
 
     def draw(self, anchors: Sequence[str], step: int, encoder: Encoder) -> Tensor:
         """Rows of ``count`` documents for each anchor, which the step's own random numbers choose."""
-        turn, places = step // self.every, torch.tensor([self.place[anchor] for anchor in anchors])
-        old = {
-            anchor: place for anchor, place in zip(anchors, places.tolist(), strict=True) if self.turn[place] != turn
-        }
-        if old:
-            sample = self._index_of(turn)
-            rankings = sample.asked_by(encoder).search(TextList(old), self.nearest.shape[1])
-            self.nearest[[*old.values()]] = torch.from_numpy(sample.rows[np.stack([rows for _, rows in rankings])])
-            self.turn[[*old.values()]] = turn
+        turn, numbers = step // self.every, [self.number[anchor] for anchor in anchors]
+        outdated = {}
+        for anchor, number in zip(anchors, numbers, strict=True):
+            if self.turn[number] != turn:
+                outdated[anchor] = number
+        if outdated:
+            changed = list(outdated.values())
+            sample, index = self._sample_of(turn)
+            rankings = index.asked_by(encoder).search(TextList(outdated), self.nearest.shape[1])
+            nearest = np.stack([positions for _, positions in rankings])
+            self.nearest[changed] = torch.from_numpy(sample[nearest])
+            self.turn[changed] = turn
         random = np.random.default_rng([self.seed, step, text_id(anchors[0])])
-        columns = random.random((len(places), self.nearest.shape[1])).argsort(axis=1)[:, : self.count]
-        return self.nearest[places[:, None], torch.from_numpy(columns)].flatten()
+        columns = random.random((len(numbers), self.nearest.shape[1])).argsort(axis=1)[:, : self.count]
+        return self.nearest[torch.tensor(numbers)[:, None], torch.from_numpy(columns)].flatten()
 
-    def _index_of(self, turn: int) -> ListedIndex:
-        """The sample of a turn: all documents, or blocks of neighbours, which are read from disk together."""
+    def _sample_of(self, turn: int) -> tuple[np.ndarray, DenseIndex]:
+        """Rows of the sample of a turn, and their index: all documents, or blocks of neighbours, which are read from
+        disk together."""
         if self._sample is None or self._sample[0] != turn:
-            export, random = self.index.export, np.random.default_rng([self.seed, turn])
-            blocks = np.arange(0, export.note["count"], BLOCK)
+            count, random = self.stored.note["count"], np.random.default_rng([self.seed, turn])
+            blocks = np.arange(0, count, BLOCK)
             chosen = np.sort(random.permutation(blocks)[: MINED_AMONG // BLOCK])
             rows = (chosen[:, None] + np.arange(BLOCK)).flatten()
-            rows = rows[rows < export.note["count"]]
-            self._sample = turn, ListedIndex(self.index.searcher, export, rows)
-        return self._sample[1]
+            rows = rows[rows < count]
+            self._sample = turn, rows, self.searcher.over_rows(self.stored, rows)
+        return self._sample[1:]
 
 
 class QueryTrainer(RunTrainer):
     """Trains a :class:`QuerySide`, and measures it on tasks by search in the export."""
 
-    def __init__(self, *of_any: Any, plan: "QueryPlan") -> None:
-        super().__init__(*of_any)
+    def __init__(self, *shared: Any, plan: "QueryPlan") -> None:
+        super().__init__(*shared)
         self.plan = plan
         self.loss = plan.loss().to(self.args.device)
         self.mined = plan.negatives()
-        self._indexes: dict[str, ListedIndex] = {}
+        self._indexes: dict[str, DenseIndex] = {}
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -238,11 +246,9 @@ class QueryTrainer(RunTrainer):
         encoder, metrics = self.plan.query_encoder(share), dict[str, float]()
         for name, task in self.plan.evaluations.tasks.items():
             assert isinstance(task, SearchTask)
-            names, searcher = self.plan.evaluations.metrics_of(name), self.plan.index.searcher
+            names, searcher = self.plan.evaluations.metrics_of(name), self.plan.searcher
             if name not in self._indexes:
-                index = searcher.index(task.documents)
-                assert isinstance(index, ListedIndex)
-                self._indexes[name] = index
+                self._indexes[name] = searcher.index(task.documents)
             index = self._indexes[name].asked_by(encoder)
             measured = task.measure_index(index, names, task.depth(names), searcher)
             metrics |= {f"{name}:{metric}": measured.value(metric) for metric in names}
@@ -262,14 +268,15 @@ class QueryTrainer(RunTrainer):
 
 @dataclass(frozen=True)
 class QueryPlan(Job):
-    """The training of a query side. ``encoder`` embedded the documents of ``index``; ``rows`` are those of the ids in
-    the data, and ``digest`` is the export's."""
+    """The training of a query side. ``encoder`` embedded the documents of the export ``stored``, in which ``searcher``
+    searches; ``rows`` are those of the ids in the data, and ``digest`` is the export's."""
 
     config: VectorsConfig
     preflight: Preflight
     encoder: Encoder
     model: QuerySide
-    index: ExportIndex
+    searcher: Dense
+    stored: Export
     similarity: Similarity
     rows: Mapping[str, int]
     evaluations: Evaluations
@@ -310,11 +317,11 @@ class QueryPlan(Job):
         config, anchors = self.config, (pair.anchor for pair in self.records)
         if not config.mined:
             return None
-        return MinedNegatives(self.index, anchors, config.mine_every, config.mined, config.seed)
+        return MinedNegatives(self.searcher, self.stored, anchors, config.mine_every, config.mined, config.seed)
 
     def documents_at(self, rows: np.ndarray) -> Tensor:
         """Prepared embeddings of documents, as :func:`documents_at`."""
-        return documents_at(self.index.export, self.similarity, rows)
+        return documents_at(self.stored, self.similarity, rows)
 
     def query_encoder(self, share: float = 1.0) -> Encoder:
         """What embeds queries now, with a share of a map's change."""
@@ -351,8 +358,8 @@ class QueryPlan(Job):
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(trainer.model, trainer.folder.target)
-        if export_digest(self.index.export) != self.digest:
-            raise DataError(self.index.export.folder, "changed while the query side was trained; export again")
+        if export_digest(self.stored) != self.digest:
+            raise DataError(self.stored.folder, "changed while the query side was trained; export again")
         start, learns = self.encoder.to_train().model, self.model.learns
         facts: dict[str, Any] = {"steps made": outcome.steps, "best step": outcome.best_step}
         if isinstance(learns, QueryMap):
@@ -364,13 +371,13 @@ class QueryPlan(Job):
             modules = [_router([merged(query[0]), *query[1:]], tower_of(start, "document"))]
         last = copy.deepcopy(list(build(self.encoder, self.similarity.spec)[0])[-1])
         export(with_modules(start, [*modules, last]), staged)
-        shown = {key: value for key, value in facts.items() if value is not None}
+        outcome_facts = {key: value for key, value in facts.items() if value is not None}
         name, encoder = trainer.folder.target.name, self.config.start
         documents = f"documents are embedded as by `{encoder}`, whose stored vectors it searches"
         more = f" Only its query side was trained: {documents}."
         configuration = {key: value for key, value in self.preflight.configuration.items() if key != "export"}
         preflight = replace(self.preflight, configuration=configuration)
-        card = model_card(name, self.similarity, preflight, trainer.history.rows, shown, more)
+        card = model_card(name, self.similarity, preflight, trainer.history.rows, outcome_facts, more)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -391,7 +398,7 @@ def _router(query: Iterable[nn.Module], documents: Iterable[nn.Module]) -> Route
 
 def export_digest(folder: Export) -> str:
     """The digest of all files of an export."""
-    names = [(part.folder / name).relative_to(folder.folder) for part in folder.parts for name in exports.FILES]
+    names = [(shard.folder / name).relative_to(folder.folder) for shard in folder.parts for name in exports.FILES]
     return digest(folder.folder, [str(name) for name in names if (folder.folder / name).is_file()])
 
 
@@ -416,8 +423,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
         data = TrainingSet(sources, seed=config.seed)
         batches = Batches(data, config.batch_size, config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
         evaluations = evaluations_of(config, stored, held_out, device)
-    index = _index_of(config, stored, device)
-    searcher = index.searcher
+    searcher = _searcher_of(config, stored, device)
     config = replace(config, encoder=config.encoder or stored.note["encoder"]["spec"])
     encoder, similarity = MemoizedEncoder(searcher.embeddings.encoder), searcher.scorer
     learns: Any
@@ -429,7 +435,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
     is_map = isinstance(learns, QueryMap)
     config = replace(config, lr=config.lr or (MAP_RATE if is_map else learning_rate(learns)))
     texts = _texts_of(evaluations.tasks.values())
-    model, whole = QuerySide(learns, similarity), export_digest(stored)
+    model, documents_digest = QuerySide(learns, similarity), export_digest(stored)
     resolved = {"sim": similarity.spec, "best_metric": evaluations.decides or None}
     if not is_map:
         resolved["precision"] = name_of(training_precision(config, learns, encoder.device))
@@ -442,25 +448,29 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
             parameters=describe_parameters(model),
             scale=_scale(config, stored, encoder, similarity, sources, rows, embed_all=is_map and not dry_run),
             evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-            overlaps=evaluations.overlaps(_with_texts(sources, texts), config.overlap_examples),
+            overlaps=evaluations.overlaps(_with_texts(sources, texts)),
         ),
         identity=identity_of(
-            *(config, encoder.device, encoder.computes_in(config.precision), encoder.fingerprint(), digests),
-            documents_digest=whole,
+            config,
+            encoder.device,
+            computes_in=encoder.computes_in(config.precision),
+            fingerprint=encoder.fingerprint(),
+            digests={**digests, "documents_digest": documents_digest},
         ),
         encoder=encoder,
         model=model,
-        index=index,
+        searcher=searcher,
+        stored=stored,
         similarity=similarity,
         rows=rows,
         evaluations=evaluations,
-        digest=whole,
+        digest=documents_digest,
     )
 
 
 def _opened(config: VectorsConfig) -> Export:
     """The export to train against, checked as far as its files go; raises as :func:`plan`."""
-    if place()[1] > 1:
+    if process_count() > 1:
         raise UsageError("a query side is trained in one process; start it without torchrun")
     check_places(config, config.data)
     stored = open_export(config.export)
@@ -473,12 +483,12 @@ def _opened(config: VectorsConfig) -> Export:
     return stored
 
 
-def _index_of(config: VectorsConfig, stored: Export, device: str | None) -> ExportIndex:
-    """The index of the export, with the encoder, whose weights are loaded; raises as :func:`plan`."""
+def _searcher_of(config: VectorsConfig, stored: Export, device: str | None) -> Dense:
+    """The searcher in the export, with the encoder, whose weights are loaded; raises as :func:`plan`."""
     quantize = "binary+rescore" if stored.note["dtype"] == "binary" else None
     index = export_index(stored, config.encoder, device, precision=config.precision, quantize=quantize)
     check_documents(index.searcher.embeddings.encoder)
-    return index
+    return index.searcher
 
 
 def _scale(
@@ -518,9 +528,16 @@ def _trained_queries(config: VectorsConfig, similarity: Similarity, device: str 
     copied: Encoder = encoders.registry.create(config.start, device=device)
     check_max_length(config, copied, "query")
     tower = TorchEncoder(copied.spec, tower_of(copied.to_train().model, "query"), similarity)
-    of_queries = (config.freeze, config.low_rank, config.dropout, config.seed)
-    model, own = build(tower, similarity.spec, (), *of_queries, merge_lora=True)
-    own.requires_grad_(False)  # what it has learned is in the documents
+    model, query_similarity = build(
+        tower,
+        similarity.spec,
+        freeze=config.freeze,
+        lora=config.low_rank,
+        dropout=config.dropout,
+        seed=config.seed,
+        merge_lora=True,
+    )
+    query_similarity.requires_grad_(False)  # what it has learned is in the documents
     return model
 
 
@@ -536,18 +553,21 @@ def read_by_id(
         UsageError: a document that the export does not have, or prompts, which its queries have not.
     """
     sources = [read_source(spec, "pairs") for spec in config.data]
-    if prompted := [source.spec for source in sources if (source.query_prompt, source.document_prompt) != (None, None)]:
-        raise UsageError(f"{prompted[0]}: documents are exported with their prompts; leave prompts out")
-    named = {text: None for pair in _pairs(sources) for text in _documents(pair)}
-    rows = stored.rows_of(named)
+    for source in sources:
+        if source.query_prompt is not None or source.document_prompt is not None:
+            raise UsageError(f"{source.spec}: documents are exported with their prompts; leave prompts out")
+    documents = list(dict.fromkeys(chain.from_iterable(map(_documents, _pairs(sources)))))
+    rows = stored.rows_of(documents)
     ids = {text: text for text in rows}
-    if missing := named.keys() - ids.keys():
+    missing = {*documents} - ids.keys()
+    if missing:
         ids |= _ids_of_texts(missing, stored, config.data)
         ids |= _ids_of_crops(missing - ids.keys(), stored, config.data)
         rows |= stored.rows_of(ids.values())
-    if lost := [text for text in named if ids.get(text) not in rows]:
-        problem = f"{len(lost):,} of {len(named):,} documents are no ids or texts of {stored.folder}"
-        raise UsageError(f"{', '.join(config.data)}: {problem}, the first {lost[0][:60]!r}")
+    absent = [text for text in documents if ids.get(text) not in rows]
+    if absent:
+        problem = f"{len(absent):,} of {len(documents):,} documents are no ids or texts of {stored.folder}"
+        raise UsageError(f"{', '.join(config.data)}: {problem}, the first {absent[0][:60]!r}")
     by_id = []
     for source in sources:
         records = [Pair(pair.anchor, *_named(pair, ids)) for pair in _pairs([source])]
@@ -575,7 +595,7 @@ def _documents(record: Any) -> tuple[str, ...]:
 
 def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> dict[str, str]:
     """The ids of texts, from the file that was exported, or one like it to the bit in a BEIR folder of the ``data``."""
-    source, wanted = stored.note["source"], {text_id(text): text for text in texts}
+    source, text_of = stored.note["source"], {text_id(text): text for text in texts}
     for spec in (source["spec"], *data):
         try:
             path = texts_file(spec, corpus_file)
@@ -584,7 +604,7 @@ def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> 
         except (UsageError, DataError):
             continue
         corpus = ((text_id(document.full_text), document.id) for document in read_corpus(path))
-        return {wanted[code]: id for code, id in corpus if code in wanted}
+        return {text_of[code]: id for code, id in corpus if code in text_of}
     return {}
 
 
@@ -626,8 +646,8 @@ def evaluations_of(config: VectorsConfig, stored: Export, held_out: Sequence[Pai
         qrels: dict[str, dict[str, int]] = {}
         for pair in held_out:
             qrels.setdefault(pair.anchor, {})[pair.positive] = 1
-        known = _texts_of(tasks)
-        texts = {id: known.get(id, id) for id in sorted(among)}
+        task_texts = _texts_of(tasks)
+        texts = {id: task_texts.get(id, id) for id in sorted(among)}
         task = Retrieval(retrieval_data(HOLDOUT, "held out", texts, {query: query for query in qrels}, qrels))
         task.spec, task.shown_metrics = HOLDOUT, (task.main_metric,)
         named[HOLDOUT] = task

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 
-from retrokit.cli.api import FOLDER, Settings, setting
+from retrokit.cli.api import FOLDER, Settings, common, setting
 from retrokit.core.registry import Registry
-from retrokit.core.settings import PRECISION, PRECISIONS, listed
 from retrokit.metrics.names import metric_names
 from retrokit.training.config import (
     BATCHES,
@@ -28,6 +26,7 @@ MAPS = rf"auto|orthogonal|affine|{SIZES}"
 OF_ENCODERS = ("lora", "freeze", "dropout", "max_length")
 """Options of a query side that is an encoder."""
 QUERY_SIDE = "Query side"
+DIRECTIONS = ("query-to-document", "document-to-query", "both")
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,16 @@ class VectorsConfig(EncoderTrainingConfig, _Export):
     encoder: str | None = setting(  # type: ignore[assignment] # the export's by default
         None, "Encoder of the queries at the start. Default: the export's.", names="encoders"
     )
-    query_side: str = setting("map", "Train map, low-rank:16, mlp or encoder.", QUERY_SIDE)
+    directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
+    query_side: str = setting(
+        "map",
+        "Train map, low-rank:16, mlp or encoder.",
+        QUERY_SIDE,
+        pattern=QUERY_SIDES,
+        form=f"map, low-rank:N, mlp or encoder; {LARGEST}",
+    )
     mined: int = setting(4, "Draw N negatives of a query from the index.", QUERY_SIDE, minimum=0)
-    mine_every: int = setting(250, "Search for negatives every N steps.", QUERY_SIDE, above=0)
+    mine_every: int = setting(250, "Search for negatives every N steps.", QUERY_SIDE)
     lr: float | None = setting(
         None, "Set the peak learning rate. Default: 1e-4 (encoder: 2e-5).", OPTIMIZER, above=0, maximum=100
     )
@@ -67,15 +73,11 @@ class VectorsConfig(EncoderTrainingConfig, _Export):
     def specs(self) -> list[tuple[Registry, str]]:
         return [(registry, spec) for registry, spec in super().specs() if spec is not None]
 
-    def combination_problems(self) -> list[str | None]:
-        problems = super().combination_problems()
-        if not re.fullmatch(QUERY_SIDES, self.query_side):
-            problems.append(f"`query_side=` {self.query_side}: expected map, low-rank:N, mlp or encoder; {LARGEST}")
-        defaults = {field.name: field.default for field in fields(self)}
-        for name in OF_ENCODERS if self.query_side != "encoder" else ():
-            if getattr(self, name) != defaults[name]:
-                problems.append(f"`{name}=` does not go with `query_side=` {self.query_side}")
-        return problems
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.query_side != "encoder":
+            for name in filter(self.has, OF_ENCODERS):
+                yield f"`{name}=` needs `query_side=` encoder"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class CanarySettings(_Export):
     """The options of a comparison with the sample of an export."""
 
     encoder: str = setting(help="Encoder to compare with it.", argument=True, names="encoders")
-    device: str | None = setting(None)
+    device: str | None = common("device")
 
 
 @dataclass(frozen=True)
@@ -96,30 +98,33 @@ class BridgeSettings(Settings):
         help="Folder of retrokit export, of the old encoder's documents.", argument=True, reads=FOLDER
     )
     encoder: str = setting(help="New encoder.", argument=True, names="encoders")
-    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    output: str = common("output", help="New folder to write.", writes=FOLDER)
     _: KW_ONLY
     into: str = setting(
         "old", "Map new queries into the old space, or old vectors into the new.", choices=("old", "new")
     )
-    map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
-    queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
+    map: str = setting(
+        "auto",
+        "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.",
+        pattern=MAPS,
+        form=f"auto, orthogonal, affine, low-rank:N or mlp; {LARGEST}",
+    )
+    queries: str | None = setting(
+        None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.", needs=("into=old",)
+    )
     texts: str | None = setting(
         None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.", names="data"
     )
     sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
-    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.", names="tasks")
-    metrics: Sequence[str] = setting(
-        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names, names="metrics"
+    on: Sequence[str] = common(
+        "on", default=(), help="Measure old, bridged and embedded again on this task. Repeatable."
     )
-    seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if not re.fullmatch(MAPS, self.map):
-            yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp; {LARGEST}"
-        if self.metrics and not self.on:
-            yield "`metrics=` are those of `on=`, which is not given"
-        if self.queries is not None and self.into == "new":
-            yield "`queries=` is for `into=` old; the new encoder's own queries search its space"
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to show. Default: the task's usual ones.",
+        canonical=metric_names,
+        needs=("on",),
+    )
+    seed: int = common("seed", help="Seed the sample and an mlp.")
+    precision: str = common("precision")
+    device: str | None = common("device")

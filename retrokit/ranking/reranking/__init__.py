@@ -11,28 +11,28 @@ from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry
 if TYPE_CHECKING:
     from retrokit.ranking.reranking.base import Reranker
 
-_ENCODER = Param("encoder", str, "minilm", summary="whose token embeddings are compared")
-_PRECISION = Param("precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts")
-_CACHE = Param("cache", str, summary="folder for token embeddings in half precision")
-_MODEL = Param("path", str, required=True, summary="folder or hub id")
-_MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of both texts; the rest is cut")
-_DTYPE = Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights")
+_ENCODER = Param("encoder", "minilm", help="whose token embeddings are compared")
+_PRECISION = Param("precision", "fp32", choices=("auto", "fp32", "bf16", "fp16"), help="of encoding the texts")
+_CACHE = Param("cache", help="folder for token embeddings in half precision")
+_MODEL = Param("path", required=True, help="folder or hub id")
+_MAX_LENGTH = Param("max_length", int, minimum=1, help="tokens of both texts; the rest is cut")
+_DTYPE = Param("dtype", "fp32", choices=("fp32", "bf16", "fp16"), help="type of the loaded weights")
 _ANSWERS = (
-    Param("form", str, choices=("qwen3", "bge", "mxbai"), summary="published form; default: by its name"),
-    Param("template", str, summary="prompt with {query}, then {document}"),
-    Param("instruction", str, summary="text for {instruction}"),
-    Param("yes", str, summary="answer of relevance, one token"),
-    Param("no", str, summary="other answer; without it: only the logit of yes"),
+    Param("form", choices=("qwen3", "bge", "mxbai"), help="published form; default: by its name"),
+    Param("template", help="prompt with {query}, then {document}"),
+    Param("instruction", help="text for {instruction}"),
+    Param("yes", help="answer of relevance, one token"),
+    Param("no", help="other answer; without it: only the logit of yes"),
 )
 _FOLDER = (
-    Param("path", str, required=True, summary="folder of rerank train"),
-    Param("encoder", str, summary="its encoder, if it has moved; another one is refused"),
+    Param("path", required=True, help="folder of rerank train"),
+    Param("encoder", help="its encoder, if it has moved; another one is refused"),
     _PRECISION,
     _CACHE,
 )
 _SOFT = (
-    Param("lambda", float, 0.01, minimum=0.0, summary="cost of a token of distance"),
-    Param("tau", float, 0.1, minimum=0.001, summary="temperature of the alignment"),
+    Param("lambda", 0.01, minimum=0.0, help="cost of a token of distance"),
+    Param("tau", 0.1, minimum=0.001, help="temperature of the alignment"),
 )
 _LOAD, _REDUCTION = "retrokit.ranking.reranking.verifier", "retrokit.ranking.reranking.scorers"
 
@@ -67,9 +67,9 @@ registry = SpecRegistry(
             "an encoder's embeddings under a similarity, also written as the encoder's name",
             "retrokit.ranking.reranking.dense:dense_reranker",
             (
-                Param("encoder", str, required=True, summary="which; with parameters in quotes"),
-                Param("sim", str, summary="similarity; default: the encoder's own"),
-                Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
+                Param("encoder", required=True, help="which; with parameters in quotes"),
+                Param("sim", help="similarity; default: the encoder's own"),
+                Param("precision", "auto", choices=("auto", "fp32", "bf16", "fp16"), help="of encoding"),
             ),
             positional="encoder",
         ),
@@ -94,7 +94,7 @@ registry = SpecRegistry(
             (
                 _MODEL,
                 *_ANSWERS,
-                Param("layer", int, minimum=1, summary="read the answer behind this layer; default: the last"),
+                Param("layer", int, minimum=1, help="read the answer behind this layer; default: the last"),
                 _MAX_LENGTH,
                 _DTYPE,
             ),
@@ -108,9 +108,8 @@ registry = SpecRegistry(
                 _MODEL,
                 Param(
                     "template",
-                    str,
                     "Passage: {document}. Please write a question based on this passage. {query}",
-                    summary="prompt, the query at its end",
+                    help="prompt, the query at its end",
                 ),
                 _MAX_LENGTH,
                 _DTYPE,
@@ -122,13 +121,13 @@ registry = SpecRegistry(
             "a service that reranks, by Cohere's protocol: hosted ones, Jina, vLLM",
             "retrokit.ranking.reranking.service:rerank_api",
             (
-                Param("model", str, required=True, summary="name at the service"),
-                Param("url", str, required=True, receives_texts=True, summary="up to /v1 or /v2"),
-                Param("key_env", str, "RERANK_API_KEY", summary="environment variable of the key, if any"),
-                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds for a complete answer"),
-                Param("revision", str, summary="name of the model's state"),
-                Param("batch", int, 100, minimum=1, maximum=10_000, summary="documents of a call"),
-                Param("concurrency", int, 8, minimum=1, maximum=1024, summary="calls at once"),
+                Param("model", required=True, help="name at the service"),
+                Param("url", required=True, receives_texts=True, help="up to /v1 or /v2"),
+                Param("key_env", "RERANK_API_KEY", help="environment variable of the key, if any"),
+                Param("timeout", 60.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
+                Param("revision", help="name of the model's state"),
+                Param("batch", 100, minimum=1, maximum=10_000, help="documents of a call"),
+                Param("concurrency", 8, minimum=1, maximum=1024, help="calls at once"),
             ),
             positional="model",
             extra="llm",
@@ -138,22 +137,21 @@ registry = SpecRegistry(
             "a language model that orders lists, a window at a time (SURE 4.3), or grades or chooses passages",
             "retrokit.ranking.reranking.listwise:listwise",
             (
-                Param("model", str, required=True, summary='with options in quotes: "openai:MODEL,url=ADDRESS"'),
+                Param("model", required=True, help='with options in quotes: "openai:MODEL,url=ADDRESS"'),
                 Param(
                     "form",
-                    str,
                     "listwise",
                     choices=("listwise", "pointwise", "pairwise", "setwise"),
-                    summary="whole lists, grades, or the best of two or of a few",
+                    help="whole lists, grades, or the best of two or of a few",
                 ),
-                Param("window", int, 40, minimum=2, summary="listwise: passages of a prompt"),
-                Param("step", int, 20, minimum=1, summary="listwise: passages from one window to the next"),
-                Param("set", int, minimum=3, summary="setwise: passages of a prompt; default: 4"),
-                Param("top", int, minimum=1, summary="pairwise, setwise: best places to sort; default: 10"),
-                Param("words", int, 300, minimum=1, summary="of a passage"),
-                Param("answer_tokens", int, 4096, minimum=1, summary="most tokens of an answer, reasoning included"),
-                Param("concurrency", int, 16, minimum=1, maximum=1024, summary="calls at once"),
-                Param("store", str, summary="answer cache; default: in the work folder"),
+                Param("window", 40, minimum=2, help="listwise: passages of a prompt"),
+                Param("step", 20, minimum=1, help="listwise: passages from one window to the next"),
+                Param("set", int, minimum=3, help="setwise: passages of a prompt; default: 4"),
+                Param("top", int, minimum=1, help="pairwise, setwise: best places to sort; default: 10"),
+                Param("words", 300, minimum=1, help="of a passage"),
+                Param("answer_tokens", 4096, minimum=1, help="most tokens of an answer, reasoning included"),
+                Param("concurrency", 16, minimum=1, maximum=1024, help="calls at once"),
+                Param("store", help="answer cache; default: in the work folder"),
             ),
             positional="model",
         ),
@@ -180,9 +178,9 @@ def create(spec: str, device: str | None = None) -> Reranker:
 CROSS_ENCODER, GENERATIVE = "cross-encoder", "generative"
 """Trained in another way than the verifiers on token maps."""
 
-_DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
-_FORM = Param("form", str, "ours", choices=("ours", "plain"), summary="plain: as COMP writes it, without our additions")
-_HIDDEN = Param("hidden", int, 64, minimum=1, maximum=65536, summary="width of the last layer but one")
+_DROPOUT = Param("dropout", 0.1, minimum=0.0, maximum=0.9, help="while training")
+_FORM = Param("form", "ours", choices=("ours", "plain"), help="plain: as COMP writes it, without our additions")
+_HIDDEN = Param("hidden", 64, minimum=1, maximum=65536, help="width of the last layer but one")
 
 verifiers = Registry(
     "verifier",
@@ -197,9 +195,9 @@ verifiers = Registry(
             "retrokit.ranking.reranking.scorers:cnn",
             (
                 _FORM,
-                Param("channels", int, 8, minimum=1, maximum=4096, summary="of a layer"),
-                Param("layers", int, 2, minimum=1, maximum=100, summary="convolutions"),
-                Param("kernel", int, 3, minimum=1, maximum=1023, summary="tokens that one looks at, odd"),
+                Param("channels", 8, minimum=1, maximum=4096, help="of a layer"),
+                Param("layers", 2, minimum=1, maximum=100, help="convolutions"),
+                Param("kernel", 3, minimum=1, maximum=1023, help="tokens that one looks at, odd"),
                 _HIDDEN,
                 _DROPOUT,
             ),
@@ -211,17 +209,17 @@ verifiers = Registry(
             "retrokit.ranking.reranking.scorers:transformer",
             (
                 _FORM,
-                Param("patch", int, 4, minimum=1, maximum=512, summary="tokens of a patch's side"),
+                Param("patch", 4, minimum=1, maximum=512, help="tokens of a patch's side"),
                 Param(
                     "keep",
                     int,
                     minimum=1,
                     maximum=4096,
-                    summary="of ours: patches of a row that are attended to, the best matching; default: 8",
+                    help="of ours: patches of a row that are attended to, the best matching; default: 8",
                 ),
-                Param("dim", int, 64, minimum=4, maximum=4096, summary="of a patch's vector"),
-                Param("layers", int, 2, minimum=1, maximum=100, summary="of attention"),
-                Param("heads", int, 4, minimum=1, maximum=1024, summary="of a layer"),
+                Param("dim", 64, minimum=4, maximum=4096, help="of a patch's vector"),
+                Param("layers", 2, minimum=1, maximum=100, help="of attention"),
+                Param("heads", 4, minimum=1, maximum=1024, help="of a layer"),
                 _HIDDEN,
                 _DROPOUT,
             ),

@@ -36,9 +36,9 @@ class DenseReranker(PairwiseReranker):
         sides: tuple[tuple[Role, Sequence[str]], ...] = ("query", queries), ("document", documents)
         embeddings, rows = [], []
         for role, texts in sides:  # each distinct text is embedded once
-            place: dict[str, int] = {}
-            rows.append(np.array([place.setdefault(text, len(place)) for text in texts], dtype=np.int64))
-            embeddings.append(self._encoder.embed(list(place), role, self._precision))
+            row_of: dict[str, int] = {}
+            rows.append(np.array([row_of.setdefault(text, len(row_of)) for text in texts], dtype=np.int64))
+            embeddings.append(self._encoder.embed(list(row_of), role, self._precision))
         return pair_scores(self._similarity, *embeddings, *rows)
 
     def fingerprint(self) -> str:
@@ -63,8 +63,8 @@ def pair_scores(
     rows, columns = (np.arange(len(queries)) if some is None else some for some in (rows, columns))
     parts = [np.empty(0, dtype=np.float32)]
     for start in range(0, len(rows), PAIRS_AT_ONCE):
-        part = slice(start, start + PAIRS_AT_ONCE)
-        parts.append(on_cpu.score_pairs(queries[rows[part]], documents[columns[part]]).numpy())
+        batch = slice(start, start + PAIRS_AT_ONCE)
+        parts.append(on_cpu.score_pairs(queries[rows[batch]], documents[columns[batch]]).numpy())
     scores = np.concatenate(parts)
     check_finite(scores, similarity.spec)
     return scores

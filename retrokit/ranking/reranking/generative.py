@@ -8,7 +8,7 @@ the options, or from the table of published forms in ``generative.toml``.
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -77,36 +77,21 @@ def generative(
         is_complete = is_sentence_transformer_model(path)
         tokenizer = tokenizer_of(path)
         is_decoder = any(name.endswith("ForCausalLM") for name in architectures(path))
-    named = next((form for form in forms().values() if any(name in path.lower() for name in form["names"])), None)
-    if default is not None and template is None:
-        named = named or forms()[default]
-    known = forms()[form] if form is not None else None if is_complete else named
-    if known is None and template is None and not is_complete:
-        raise UsageError(f"{path}: does not say how it is prompted; give form={'|'.join(forms())}, or template=")
-    known = known or ({} if is_complete else {"yes": "yes", "no": "no"})
-    answers = (yes, no) if yes is not None else (known.get("yes"), known.get("no") if no is None else no)
-    if answers[0] is None and no is not None:
-        raise UsageError(f"{path}: no={no} needs yes=")
-    ids = [None if word is None else _token(path, word, tokenizer) for word in answers]
+    fields = _form_of(path, form, template, default, is_complete)
+    words = _answers_of(path, fields, yes, no)
+    ids = [None if word is None else _token(path, word, tokenizer) for word in words]
+    logit_score = None if ids[0] is None else LogitScore(*ids)
     options: dict[str, Any] = {}
     if not is_complete and tokenizer.pad_token is None:
         options["pad_token"] = tokenizer.eos_token
-    if template is not None or "template" in known:
-        text = known.get("instruction", "") if instruction is None else known.get("given", "{}").format(instruction)
-        options["chat_template"] = _chat_template(path, template or known["template"], text, tokenizer)
-
-    logit_score = None if ids[0] is None else LogitScore(*ids)
+    if template is not None or "template" in fields:
+        options["chat_template"] = _chat_template(
+            path, template or fields["template"], _instruction_of(fields, instruction), tokenizer
+        )
+    prompt = instruction if "chat_template" not in options else None
 
     def prepare(loaded: CrossEncoder) -> None:
-        if len(loaded) != 2 or not isinstance(loaded[1], LogitScore):
-            raise UsageError(f"{path}: is no decoder that answers yes or no; cross-encoder:{path} may load it")
-        loaded.activation_fn = nn.Identity()
-        if instruction is not None and "chat_template" not in options:
-            loaded.prompts, loaded.default_prompt_name = {**loaded.prompts, _INSTRUCTED: instruction}, _INSTRUCTED
-        if logit_score is not None:
-            loaded[1] = logit_score
-        if layer is not None:
-            _cut(path, loaded[0].model, layer)
+        _set_up(path, loaded, prompt, logit_score, layer)
 
     loaded = load_cross_encoder(
         "generative",
@@ -122,15 +107,68 @@ def generative(
     return GenerativeReranker(f"generative:{path}", loaded)
 
 
+def _form_of(
+    path: str, form: str | None, template: str | None, default: str | None, is_complete: bool
+) -> Mapping[str, Any]:
+    """The fields of the published form: the one that is given, else, unless the folder ``is_complete``, that of the
+    model's name. Raises :class:`UsageError` if nothing says how the model is prompted."""
+    if form is not None:
+        return forms()[form]
+    if is_complete:
+        return {}
+    for published in forms().values():
+        if any(name in path.lower() for name in published["names"]):
+            return published
+    if template is not None:
+        return {"yes": "yes", "no": "no"}
+    if default is not None:
+        return forms()[default]
+    raise UsageError(f"{path}: does not say how it is prompted; give form={'|'.join(forms())}, or template=")
+
+
+def _answers_of(path: str, fields: Mapping[str, Any], yes: str | None, no: str | None) -> tuple[str | None, str | None]:
+    """The words of both answers. With a ``yes`` of its own, the form's ``no`` does not count."""
+    if yes is not None:
+        return yes, no
+    answers = fields.get("yes"), fields.get("no") if no is None else no
+    if answers[0] is None and no is not None:
+        raise UsageError(f"{path}: no={no} needs yes=")
+    return answers
+
+
+def _instruction_of(fields: Mapping[str, Any], instruction: str | None) -> str:
+    """The text of the template's instruction."""
+    if instruction is None:
+        return str(fields.get("instruction", ""))
+    text: str = fields.get("given", "{}").format(instruction)
+    return text
+
+
+def _set_up(
+    path: str, loaded: CrossEncoder, prompt: str | None, logit_score: LogitScore | None, layer: int | None
+) -> None:
+    """Give a loaded model its prompt, its answers and its last layer. Raises :class:`UsageError` for a model of another
+    kind, or a layer that it lacks."""
+    if len(loaded) != 2 or not isinstance(loaded[1], LogitScore):
+        raise UsageError(f"{path}: is no decoder that answers yes or no; cross-encoder:{path} may load it")
+    loaded.activation_fn = nn.Identity()
+    if prompt is not None:
+        loaded.prompts, loaded.default_prompt_name = {**loaded.prompts, _INSTRUCTED: prompt}, _INSTRUCTED
+    if logit_score is not None:
+        loaded[1] = logit_score
+    if layer is not None:
+        _cut(path, loaded[0].model, layer)
+
+
 def _chat_template(path: str, template: str, instruction: str, tokenizer: Any) -> str:
     """The template of the library for one with the places ``{query}``, ``{document}`` and perhaps ``{instruction}``.
     Raises :class:`UsageError` unless the document comes once, after the query: its end is what is cut."""
-    parts = re.split(r"\{(query|document)\}", template.replace("{instruction}", instruction))
-    if parts[1::2] != ["query", "document"]:
+    texts = re.split(r"\{(query|document)\}", template.replace("{instruction}", instruction))
+    if texts[1::2] != ["query", "document"]:
         raise UsageError(f"{path}: the template {template[:80]!r} needs {{query}} and then {{document}}, each once")
     begins = tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
     filled = [
-        _CONTENT.format(part) if place % 2 else f"{{{{ {json.dumps(part)} }}}}" for place, part in enumerate(parts)
+        _CONTENT.format(text) if number % 2 else f"{{{{ {json.dumps(text)} }}}}" for number, text in enumerate(texts)
     ]
     return "".join(["{{ bos_token }}" if begins else "", *filled])
 

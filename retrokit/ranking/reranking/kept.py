@@ -36,18 +36,23 @@ class KeptReranker(Reranker):
     """
 
     def __init__(self, reranker: Reranker, store: Shards, within: bool = False) -> None:
-        self.spec, self.listwise, self.computes_in = reranker.spec, reranker.listwise, reranker.computes_in
+        self.spec = reranker.spec
+        self.listwise = reranker.listwise
+        self.computes_in = reranker.computes_in
         self.pairs = self.computed = 0
         self.seconds = 0.0
-        itself = reranker.keeps_itself and not within
         self._reranker = reranker
-        self._store = Shards(None) if itself else store
-        self._at_once = sys.maxsize if itself else DECODED_AT_ONCE if reranker.is_decoder else PAIRS_AT_ONCE
-        self._shows_progress = not (itself or within)
-        if itself and store.folder is not None:
-            reranker.keep_in(store.folder)
+        self._store = store
+        self._block_pairs = DECODED_AT_ONCE if reranker.is_decoder else PAIRS_AT_ONCE
+        self._shows_progress = not within
+        if reranker.keeps_itself and not within:
+            self._store = Shards(None)
+            self._block_pairs = sys.maxsize
+            self._shows_progress = False
+            if store.folder is not None:
+                reranker.keep_in(store.folder)
         self._fingerprint = reranker.fingerprint()
-        self.key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
+        self.key = key_of(reranker)
         self._counts_before = dict(reranker.counts)
 
     def fingerprint(self) -> str:
@@ -66,14 +71,14 @@ class KeptReranker(Reranker):
             cost["milliseconds_per_pair"] = round(per_pair, 4)
             if queries:
                 cost["milliseconds_per_query"] = round(per_pair * self.pairs / queries, 3)
-        return {
-            **({"precision": self.computes_in} if self.computes_in else {}),
-            "reranker": self.spec,
-            "reranker_fingerprint": self._fingerprint,
-            "cost": cost,
-            **({"reranker_counts": self.counts} if self.counts else {}),
-            "retrokit": __version__,
-        }
+        configuration: dict[str, Any] = {"precision": self.computes_in} if self.computes_in else {}
+        configuration["reranker"] = self.spec
+        configuration["reranker_fingerprint"] = self._fingerprint
+        configuration["cost"] = cost
+        if self.counts:
+            configuration["reranker_counts"] = self.counts
+        configuration["retrokit"] = __version__
+        return configuration
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         if self.listwise:
@@ -87,27 +92,30 @@ class KeptReranker(Reranker):
         if not self._reranker.is_decoder:
             return self._blocks(queries, lists, "queries")
         pair_queries, texts, ends = pairs_of(queries, lists)
-        order = sorted(range(len(texts)), key=texts.__getitem__)  # a document's tokens may serve several queries
         scores = np.empty(len(texts), np.float32)
+        order = sorted(range(len(texts)), key=texts.__getitem__)  # a document's tokens may serve several queries
         if order:
-            singles = self._blocks([pair_queries[pair] for pair in order], [[texts[pair]] for pair in order], "pairs")
-            scores[order] = np.concatenate(singles)
+            ordered_queries = [pair_queries[pair] for pair in order]
+            single_texts = [[texts[pair]] for pair in order]
+            scores[order] = np.concatenate(self._blocks(ordered_queries, single_texts, "pairs"))
         return np.split(scores, ends[:-1])
 
     def _blocks(self, queries: Sequence[str], lists: Sequence[Sequence[str]], unit: str) -> list[np.ndarray]:
-        blocks, size = [0], 0  # whole lists, about as many pairs together
+        """The scores of all lists, computed in blocks of whole lists, with about as many pairs each."""
+        starts = [0]
+        block_size = 0
         for row, documents in enumerate(lists):
-            if size and size + len(documents) > self._at_once:
-                blocks.append(row)
-                size = 0
-            size += len(documents)
-        results: list[np.ndarray] = []
+            if block_size and block_size + len(documents) > self._block_pairs:
+                starts.append(row)
+                block_size = 0
+            block_size += len(documents)
+        scores: list[np.ndarray] = []
         doing = f"reranking with {self.spec}"
         with progress(doing, len(queries), unit) if self._shows_progress else nullcontext(unseen) as advance:
-            for start, stop in pairwise([*blocks, len(lists)]):
-                results += self._block(queries[start:stop], lists[start:stop])
+            for start, stop in pairwise([*starts, len(lists)]):
+                scores += self._block(queries[start:stop], lists[start:stop])
                 advance(stop - start)
-        return results
+        return scores
 
     def _block(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
         if not lists:
@@ -124,12 +132,18 @@ class KeptReranker(Reranker):
             check_finite(scores, self.spec, pair_queries)
             return scores.astype(np.float32, copy=False)
 
-        # a place depends on the end of its list
-        about = [",".join(str(len(documents)) for documents in lists)] if self.listwise else []
-        scores = np.empty(0, np.float32)
-        if texts:
-            scores = self._store.array((self.key, *about, *pair_queries, *texts), (len(texts),), compute)
+        if not texts:
+            return np.split(np.empty(0, np.float32), ends[:-1])
+        decided_by = [self.key]
+        if self.listwise:  # a score depends on where its list ends
+            decided_by.append(",".join(str(len(documents)) for documents in lists))
+        scores = self._store.array((*decided_by, *pair_queries, *texts), (len(texts),), compute)
         return np.split(scores, ends[:-1])
+
+
+def key_of(reranker: Reranker) -> str:
+    """The fingerprint of a reranker, with all else that decides the bits of a score."""
+    return f"{reranker.fingerprint()} {environment(type(reranker), reranker.device)}"
 
 
 @contextmanager

@@ -110,7 +110,9 @@ class MultiVectorReranker(ModelReranker):
 
     def description(self) -> list[Any]:
         """Modules, tokenizer, prompts, similarity, length."""
-        modules: list[Any] = [(type(part).__name__, getattr(part, "get_config_dict", dict)()) for part in self.model]
+        modules: list[Any] = []
+        for module in self.model:
+            modules.append((type(module).__name__, getattr(module, "get_config_dict", dict)()))
         tokenizer = tokenizer_settings(self.model.tokenizer)
         return [modules, tokenizer, self.model.prompts, self.model.similarity_fn_name, self.model.max_seq_length]
 

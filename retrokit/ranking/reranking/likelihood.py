@@ -89,8 +89,8 @@ class QueryLikelihood(ModelReranker):
         distinct = list(dict.fromkeys(queries))
         texts = [self._gap + query for query in distinct]
         ids = self._generator.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        of = dict(zip(distinct, map(tuple, ids), strict=True))
-        return [of[query] for query in queries]
+        ids_of = dict(zip(distinct, map(tuple, ids), strict=True))
+        return [ids_of[query] for query in queries]
 
     def _contexts(self, documents: Sequence[str], lengths: Sequence[int]) -> list[Ids]:
         """The tokens before each query of ``lengths`` tokens; the document's end is cut where both do not fit. Raises
@@ -103,15 +103,15 @@ class QueryLikelihood(ModelReranker):
             return [tuple(row) or (generator.tokenizer.pad_token_id,) for row in ids]
 
         distinct = list(dict.fromkeys(documents))
-        whole: dict[str, Ids] = {}
+        uncut: dict[str, Ids] = {}
         for start in range(0, len(distinct), CHUNK):
-            part = distinct[start : start + CHUNK]
-            texts = [generator.chat(self._prompt(document).text, None) for document in part]
-            whole.update(zip(part, read(texts), strict=True))
+            chunk = distinct[start : start + CHUNK]
+            texts = [generator.chat(self._prompt(document).text, None) for document in chunk]
+            uncut.update(zip(chunk, read(texts), strict=True))
         contexts: list[Ids] = []
         cut: dict[tuple[str, int], Ids] = {}
         for document, length in zip(documents, lengths, strict=True):
-            context = whole[document]
+            context = uncut[document]
             if generator.window is not None and len(context) + length > generator.window:
                 reserve = self._reserve(length)
                 if (document, reserve) not in cut:
@@ -163,7 +163,7 @@ class QueryLikelihood(ModelReranker):
         rows = torch.tensor([row for row, (_, members) in enumerate(units) for _ in members], device=self.device)
         lengths = torch.tensor([len(answer) for answer in answers], device=self.device)
         # the last token before a query predicts the first of it
-        before, known = self._padded([context[:-1] for context, _ in units], "left")
+        before, is_before = self._padded([context[:-1] for context, _ in units], "left")
         last = [context[-1] for context, members in units for _ in members]
         read, is_read = self._padded([(first, *ids[:-1]) for first, ids in zip(last, answers, strict=True)], "right")
         targets, is_target = self._padded(answers, "right")
@@ -172,13 +172,13 @@ class QueryLikelihood(ModelReranker):
             names = inspect.signature(self.model.forward).parameters
             cache = DynamicCache(config=self.model.config)
             options = {"use_cache": True, "cache" if "cache" in names else "past_key_values": cache}
-            _run(self.model.base_model, before, known, **options)
+            _run(self.model.base_model, before, is_before, **options)
             if len(rows) != len(units):
                 cache.batch_select_indices(rows)
-        whole = torch.cat([known[rows], is_read], dim=1)
-        logits = _run(self.model, read, whole, **options)["logits"][:, : targets.shape[1]]
+        mask = torch.cat([is_before[rows], is_read], dim=1)
+        logits = _run(self.model, read, mask, **options)["logits"][:, : targets.shape[1]]
         # a few rows at a time: copies of all in float32 are too large for the processor's cache
-        sums = torch.cat([part.float().logsumexp(1) for part in logits.flatten(0, 1).split(ROWS)])
+        sums = torch.cat([rows_of_logits.float().logsumexp(1) for rows_of_logits in logits.flatten(0, 1).split(ROWS)])
         likely = logits.gather(2, targets[..., None])[..., 0].float() - sums.view(targets.shape)
         means = likely.masked_fill(~is_target, 0).sum(1) / lengths.clamp(min=1)
         result: np.ndarray = means.double().cpu().numpy()

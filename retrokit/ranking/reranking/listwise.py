@@ -59,10 +59,10 @@ def permutation_of(answer: str, count: int) -> tuple[list[int], dict[str, int]]:
     ([2, 0, 1], {'left_out': 1, 'repeated': 1, 'unknown': 1})
     """
     numbers = [int(number) - 1 for number in _IN_BRACKETS.findall(answer) or _NUMBER.findall(answer)]
-    known = [number for number in numbers if 0 <= number < count]
-    order = dict.fromkeys(known)
+    valid = [number for number in numbers if 0 <= number < count]
+    order = dict.fromkeys(valid)
     missing = [number for number in range(count) if number not in order]
-    faults = {"left_out": len(missing), "repeated": len(known) - len(order), "unknown": len(numbers) - len(known)}
+    faults = {"left_out": len(missing), "repeated": len(valid) - len(order), "unknown": len(numbers) - len(valid)}
     return [*order, *missing], faults
 
 
@@ -136,8 +136,8 @@ class ListwiseReranker(Reranker):
         counts = self._counts
         line = f"{self.spec}: {counts['answers']:,} answers ({counts['calls']:,} calls, {counts['from_store']:,} stored"
         line += f" before; {counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens)"
-        parts = ("left_out", "repeated", "unknown")
-        if faults := ", ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part]):
+        names = ("left_out", "repeated", "unknown")
+        if faults := ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if counts[name]):
             line += f"; {counts['repaired']:,} were no permutation and are repaired (passages: {faults})"
         elif counts["repaired"]:
             line += f"; {counts['repaired']:,} named no passage and no grade"
@@ -172,18 +172,18 @@ class ListwiseReranker(Reranker):
 
     async def _order(self, session: Session, query: str, documents: Sequence[str]) -> list[int]:
         order = list(range(len(documents)))
-        for part in windows(len(order), self._window, self._step):
-            inside = order[part]
+        for window in windows(len(order), self._window, self._step):
+            inside = order[window]
             if len(inside) == 1:
                 continue
             answer = await self._ask(session, "prompt", query, [documents[i] for i in inside])
             if answer is None:
                 continue
-            places, faults = permutation_of(answer, len(inside))
+            permutation, faults = permutation_of(answer, len(inside))
             for name, count in {**faults, "repaired": any(faults.values())}.items():
                 self._counts[name] += count
             self._note(session, faults["left_out"] == len(inside))
-            order[part] = [inside[place] for place in places]
+            order[window] = [inside[number] for number in permutation]
         return order
 
     async def _ask(self, session: Session, prompt: str, query: str, passages: Sequence[str]) -> str | None:
@@ -215,12 +215,12 @@ class ListwiseReranker(Reranker):
 
     def _prompt(self, name: str, query: str, passages: Sequence[str]) -> str:
         """The prompt, whose texts hold nothing that could be taken for one of its own tags."""
-        shown = "\n\n".join(
+        tagged = "\n\n".join(
             f'<passage number="{number}">\n{_TAG.sub("&lt;", " ".join(text.split()[: self._words]))}\n</passage>'
             for number, text in enumerate(passages, start=1)
         )
         return Template(self._templates[name]).substitute(
-            query=_TAG.sub("&lt;", query), passages=shown, count=len(passages)
+            query=_TAG.sub("&lt;", query), passages=tagged, count=len(passages)
         )
 
 
@@ -268,9 +268,9 @@ class SetwiseReranker(ListwiseReranker):
         order = list(range(len(documents)))
         for first in range(min(self._top, len(order) - 1)):
             for start in window_starts(len(order), first, self._window):
-                part = order[start : start + self._window]
-                part.insert(0, part.pop(await self._best(session, query, [documents[i] for i in part])))
-                order[start : start + self._window] = part
+                window = order[start : start + self._window]
+                window.insert(0, window.pop(await self._best(session, query, [documents[i] for i in window])))
+                order[start : start + self._window] = window
         return order
 
     async def _best(self, session: Session, query: str, passages: Sequence[str]) -> int:
@@ -283,11 +283,11 @@ class SetwiseReranker(ListwiseReranker):
         answer = await self._ask(session, "choice", query, passages)
         if answer is None:
             return 0
-        (place, *_), faults = permutation_of(answer, len(passages))
+        (best, *_), faults = permutation_of(answer, len(passages))
         is_nameless = faults["left_out"] == len(passages)
         self._counts["repaired"] += is_nameless
         self._note(session, is_nameless)
-        return place
+        return best
 
 
 def window_starts(count: int, first: int, window: int) -> list[int]:
@@ -328,11 +328,11 @@ def listwise(
     }
     if form == "listwise":
         return ListwiseReranker(model, of_form["window"] or 40, of_form["step"] or 20, **of_any)
-    made: ListwiseReranker
+    reranker: ListwiseReranker
     if form == "pointwise":
-        made = PointwiseReranker(model, 1, 1, prompts="choices.toml", **of_any)
+        reranker = PointwiseReranker(model, 1, 1, prompts="choices.toml", **of_any)
     else:
         several = 2 if form == "pairwise" else of_form["set"] or 4
-        made = SetwiseReranker(model, several, 1, prompts="choices.toml", top=of_form["top"] or 10, **of_any)
-    made.spec += f",form={form}"
-    return made
+        reranker = SetwiseReranker(model, several, 1, prompts="choices.toml", top=of_form["top"] or 10, **of_any)
+    reranker.spec += f",form={form}"
+    return reranker

@@ -79,7 +79,7 @@ def pad_tokens(embeddings: Sequence[np.ndarray], device: torch.device) -> TokenB
     """A block of the unit token embeddings ``[t, d]`` of texts, padded to the longest."""
     parts = [torch.from_numpy(np.asarray(tokens, dtype=np.float32)) for tokens in embeddings]
     tokens = nn.utils.rnn.pad_sequence(parts, batch_first=True).to(device)
-    counts = torch.tensor([len(part) for part in parts], device=device)
+    counts = torch.tensor([len(tokens) for tokens in parts], device=device)
     return TokenBlock(tokens, torch.arange(tokens.shape[1], device=device) < counts[:, None])
 
 
@@ -235,8 +235,8 @@ def _longest(mask: Tensor) -> int:
 def _distinct(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """The distinct texts, the shortest first, and the place of each of ``texts`` among them, ``[n]``."""
     distinct = sorted(set(texts), key=lambda text: (len(text), text))
-    place = {text: i for i, text in enumerate(distinct)}
-    return distinct, np.array([place[text] for text in texts], dtype=np.int64)
+    row_of = {text: i for i, text in enumerate(distinct)}
+    return distinct, np.array([row_of[text] for text in texts], dtype=np.int64)
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -32,8 +32,8 @@ class ServiceReranker(PairwiseReranker):
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         check_counts(queries, documents)
         calls = []
-        for query, places in groupby(range(len(queries)), key=lambda place: queries[place]):
-            texts = [documents[place] for place in places]
+        for query, pairs in groupby(range(len(queries)), key=lambda pair: queries[pair]):
+            texts = [documents[pair] for pair in pairs]
             calls += [(query, texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
         if not calls:
             return np.empty(0, dtype=np.float32)
@@ -47,8 +47,8 @@ class ServiceReranker(PairwiseReranker):
         about = {"reranker": self._service.model, "service": self._service.where, "revision": self._revision}
         return fingerprint_of(self.spec, about, self.score_pairs([PROBE] * len(PROBED), PROBED))
 
-    async def _scored(self, part: tuple[str, list[str]]) -> np.ndarray:
-        query, documents = part
+    async def _scored(self, batch: tuple[str, list[str]]) -> np.ndarray:
+        query, documents = batch
 
         return await halved(
             lambda texts: self._call(query, texts, patient=False),
@@ -90,7 +90,7 @@ _WANTS_TEXTS = re.compile(r"missing field .texts.|[\"']body[\"'], [\"']texts[\"'
 _EXPECTED = "{index: number, relevance_score or score: number}"
 
 
-def _score(row: Any, place: int) -> tuple[int, np.ndarray]:
+def _score(row: Any, line: int) -> tuple[int, np.ndarray]:
     score = row["score"] if "score" in row else row["relevance_score"]
     return row["index"], float32([score])
 

@@ -216,10 +216,10 @@ def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # a whole decomposition takes seconds for a matrix
-        left, sizes, right = torch.svd_lowrank(change.double(), min(rank + 8, *change.shape), niter=8)
+        left_vectors, sizes, right = torch.svd_lowrank(change.double(), min(rank + 8, *change.shape), niter=8)
     columns = min(rank, int((sizes > 1e-6 * sizes[0]).sum()))
     roots = sizes[:columns].sqrt()
-    return (left[:, :columns] * roots).float(), (right[:, :columns] * roots).T.float()
+    return (left_vectors[:, :columns] * roots).float(), (right[:, :columns] * roots).T.float()
 
 
 def update_between(before: Mapping[str, Tensor], after: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
@@ -253,9 +253,9 @@ def add_update(encoder: Encoder, folder: Path, made_for: Mapping[str, Any]) -> N
 
 def changes_of(update: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The change of each weight, float32, by its name."""
-    whole = {name.removesuffix(_WHOLE): part.float() for name, part in update.items() if name.endswith(_WHOLE)}
+    unfactored = {name.removesuffix(_WHOLE): change.float() for name, change in update.items() if name.endswith(_WHOLE)}
     matrices = [name.removesuffix(_UP) for name in update if name.endswith(_UP)]
-    return whole | {name: update[name + _UP].float() @ update[name + _DOWN].float() for name in matrices}
+    return unfactored | {name: update[name + _UP].float() @ update[name + _DOWN].float() for name in matrices}
 
 
 def weights_of(encoder: Encoder) -> dict[str, Tensor]:
@@ -292,10 +292,10 @@ def shrink(settings: ShrinkSettings) -> float:
     update = update_between(before, after, settings.rank)
     if not update:
         raise UsageError(f"{settings.folder}: its encoder is that of {whose['encoder']}, unchanged")
-    whole = lost = 0.0
+    total = lost = 0.0
     for name, approximation in changes_of(update).items():
         change = after[name].float() - before[name].float()
-        whole, lost = whole + float(change.square().sum()), lost + float((change - approximation).square().sum())
+        total, lost = total + float(change.square().sum()), lost + float((change - approximation).square().sum())
     scorer: MapScorer = reranking.verifiers.create(spec)
     load_weights(scorer, settings.folder)
     with folder_in_the_making(settings.output) as staged, disk_errors(settings.output):
@@ -308,4 +308,4 @@ def shrink(settings: ShrinkSettings) -> float:
         }
         notes = {name: value for name, value in run.notes.items() if name != "configuration"}  # has paths
         write_run(replace(run, made_for=whose, outcome=outcome, notes=notes, files=None), staged)
-    return 1 - lost / whole
+    return 1 - lost / total

@@ -69,8 +69,8 @@ def verify(settings: VerifySettings) -> Verdicts:
     reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
     pairs = ((row, *_texts(row)) for _, row in read_rows(settings.pairs, "pairs of texts, one JSON object a line"))
     with writing(settings.output) as file:
-        while part := list(islice(pairs, AT_ONCE)):
-            rows, firsts, seconds = zip(*part, strict=True)
+        while lines := list(islice(pairs, AT_ONCE)):
+            rows, firsts, seconds = zip(*lines, strict=True)
             for row, score, remarks in zip(rows, *reranker.judge(firsts, seconds), strict=True):
                 if not math.isfinite(score):
                     raise DataError(settings.folder, "gives a score that is not finite; its weights are damaged")

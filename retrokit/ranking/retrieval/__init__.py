@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
@@ -30,9 +31,9 @@ registry = SpecRegistry(
             "words that query and document share, weighted by their rarity (Lucene's BM25)",
             "retrokit.ranking.retrieval.bm25:bm25",
             (
-                Param("k1", float, 1.5, minimum=0, summary="how much repetition of a word counts"),
-                Param("b", float, 0.75, minimum=0, maximum=1, summary="how much the length of a document counts"),
-                Param("language", str, "english", choices=LANGUAGES, summary="of stop words and stemming"),
+                Param("k1", 1.5, minimum=0, help="how much repetition of a word counts"),
+                Param("b", 0.75, minimum=0, maximum=1, help="how much the length of a document counts"),
+                Param("language", "english", choices=LANGUAGES, help="of stop words and stemming"),
             ),
             extra="bm25",
         ),
@@ -41,15 +42,13 @@ registry = SpecRegistry(
             "an encoder under a similarity, also written as the encoder's name",
             "retrokit.ranking.retrieval.dense:dense",
             (
-                Param("encoder", str, required=True, summary="which; with parameters in quotes"),
-                Param("sim", str, summary="similarity; default: the encoder's own"),
-                Param("dims", int, minimum=1, summary="use the first N dimensions; default: all"),
-                Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
-                Param("index", str, summary="index of faiss, such as HNSW32; default: exact search", extra="faiss"),
-                Param(
-                    "quantize", str, summary="storage dtype: float16, int8, binary or binary+rescore; default: float32"
-                ),
-                Param("export", str, summary="folder of retrokit export, whose documents are not embedded again"),
+                Param("encoder", required=True, help="which; with parameters in quotes"),
+                Param("sim", help="similarity; default: the encoder's own"),
+                Param("dims", int, minimum=1, help="use the first N dimensions; default: all"),
+                Param("precision", "auto", choices=("auto", "fp32", "bf16", "fp16"), help="of encoding"),
+                Param("index", help="index of faiss, such as HNSW32; default: exact search", extra="faiss"),
+                Param("quantize", help="storage dtype: float16, int8, binary or binary+rescore; default: float32"),
+                Param("export", help="folder of retrokit export, whose documents are not embedded again"),
             ),
             positional="encoder",
         ),
@@ -58,24 +57,25 @@ registry = SpecRegistry(
             "what two searchers find, such as words and an encoder, as one ranking",
             "retrokit.ranking.retrieval.hybrid:hybrid",
             (
-                Param("a", str, required=True, summary="encoder or searcher; with parameters in quotes"),
-                Param("b", str, required=True, summary="another one"),
-                Param("fusion", str, "rrf", choices=("rrf", "minmax", "zscore"), summary="ranks, or which scores"),
+                Param("a", required=True, help="encoder or searcher; with parameters in quotes"),
+                Param("b", required=True, help="another one"),
+                Param("fusion", "rrf", choices=("rrf", "minmax", "zscore"), help="ranks, or which scores"),
                 Param(
-                    *("weight", float, 0.5),
+                    "weight",
+                    0.5,
                     minimum=0,
                     maximum=1,
                     words=("auto",),
-                    summary="share of b in the sum; auto: the best on the dev or the train split",
+                    help="share of b in the sum; auto: the best on the dev or the train split",
                 ),
-                Param("depth", int, 1000, minimum=1, summary="documents of a query that each finds, at least"),
+                Param("depth", 1000, minimum=1, help="documents of a query that each finds, at least"),
             ),
         ),
         Entry(
             "run",
             "a ranking in TREC's format, by the ids of queries and documents",
             "retrokit.ranking.retrieval.run:run",
-            (Param("path", str, required=True, summary="the file; - is standard input"),),
+            (Param("path", required=True, help="the file; - is standard input"),),
             positional="path",
         ),
         Entry(
@@ -83,11 +83,12 @@ registry = SpecRegistry(
             "a searcher, and a reranker that puts the best of what it finds in order",
             "retrokit.ranking.retrieval.two_stage:two_stage",
             (
-                Param("first", str, required=True, summary="encoder or searcher; with parameters in quotes"),
-                Param("reranker", str, required=True, summary="such as maxsim; with parameters in quotes"),
-                Param("depth", int, 100, minimum=1, summary="documents of a query that are reranked"),
-                Param("blend", float, minimum=0, maximum=1, summary="share of the reranker in a sum of both scores"),
-                Param("fusion", str, choices=("rrf",), summary="join the ranks of both stages in place of scores"),
+                Param("first", help="encoder or searcher, in quotes with parameters; none: pairs only"),
+                Param("reranker", required=True, help="such as maxsim; with parameters in quotes"),
+                Param("depth", 100, minimum=1, help="documents of a query that are reranked"),
+                Param("blend", float, minimum=0, maximum=1, help="share of the reranker in a sum of both scores"),
+                Param("fusion", choices=("rrf",), help="join the ranks of both stages in place of scores"),
+                Param("work", help="folder that caches the reranker's scores, to resume after a break"),
             ),
             positional="first",
         ),
@@ -100,14 +101,50 @@ def registry_of(spec: str) -> Registry:
     return registry if spec.partition(":")[0] in registry.names() else encoders.registry
 
 
+@dataclass(frozen=True)
+class Stages:
+    """The stages of the system ``spec``: what finds documents, and what reranks the ``depth`` best of them.
+
+    Attributes:
+        first: spec of an encoder or a searcher; ``None``: only pairs are scored.
+        reranker: its spec; ``None``: the first stage is all there is.
+        blend, fusion: how the scores of both become one (:class:`ranking.retrieval.two_stage.Fusion`).
+        work: the folder that caches the reranker's scores; ``None``: there is none.
+    """
+
+    spec: str
+    first: str | None
+    reranker: str | None = None
+    depth: int = 100
+    blend: float | None = None
+    fusion: str | None = None
+    work: str | None = None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether an encoder is what finds documents."""
+        return self.first is not None and registry_of(self.first) is encoders.registry
+
+
+def stages_of(spec: str) -> Stages:
+    """The stages of a searcher or an encoder: one, unless it is ``two-stage``. Raises :class:`UsageError` for a wrong
+    spec of a searcher."""
+    if registry_of(spec) is not registry:
+        return Stages(spec, spec)
+    parsed = registry.parse(spec)
+    if parsed.name != "two-stage":
+        return Stages(spec, spec)
+    return Stages(spec, **registry.options(parsed))
+
+
 def leaves_open(spec: str) -> bool:
     """Whether a part of a searcher is to be tuned."""
     if registry_of(spec) is not registry:
         return False
-    given = registry.parse(spec).params
-    return given.get("weight") == "auto" or any(
-        isinstance(value, str) and leaves_open(value) for value in given.values()
-    )
+    values = registry.parse(spec).params
+    if values.get("weight") == "auto":
+        return True
+    return any(isinstance(value, str) and leaves_open(value) for value in values.values())
 
 
 def create(spec: str, device: str | None = None, **options: Any) -> Searcher:

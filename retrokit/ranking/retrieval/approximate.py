@@ -77,15 +77,17 @@ class ApproximateIndex:
         stored: Quantization | None = None,
     ) -> None:
         self._similarity = copy.deepcopy(similarity).to(device)
-        self._documents, self._index, self._device = documents, index, device
+        self._documents = documents
+        self._index = index
+        self._device = device
         self._stored = stored or Quantization("float32", documents.shape[-1])
         self.faiss_index = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
         self._recall: dict[int, float] = {}
         self._queries_checked = 0
         self._file = self._recall_file = None
         if folder is not None:  # the recall holds for the parameters at search
-            factory, whole = (re.sub(r"[^A-Za-z0-9,.=-]", "_", name) for name in (index.partition(":")[0], index))
-            self._file, self._recall_file = folder / f"index-{factory}.faiss", folder / f"index-{whole}.json"
+            self._file = folder / f"index-{_in_file_name(index.partition(':')[0])}.faiss"
+            self._recall_file = folder / f"index-{_in_file_name(index)}.json"
         if not self._read():
             self._build()
 
@@ -117,8 +119,9 @@ class ApproximateIndex:
 
     def _vectors(self, documents: Embeddings) -> Iterator[np.ndarray]:
         """Blocks of documents as faiss takes them, float32 ``[n, d']`` or bits."""
-        for _, part in prepared_documents(self._similarity, np.empty((0, 0), np.float32), documents, self._device):
-            rows = part.float().cpu().numpy()
+        no_queries = np.empty((0, 0), np.float32)
+        for _, prepared in prepared_documents(self._similarity, no_queries, documents, self._device):
+            rows = prepared.float().cpu().numpy()
             yield self._stored.narrowed(rows) if self._stored.dtype == "binary" else rows
 
     def nearest(self, prepared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -135,24 +138,29 @@ class ApproximateIndex:
         """About the ``k`` best documents of every query; the recall is that of the first search."""
         queries, documents, k = checked(queries, self._documents, k)
         prepared = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
-        blocks = []
+        scores = np.empty((len(queries), k), dtype=np.float32)
+        indices = np.empty((len(queries), k), dtype=np.int64)
         with progress("searching", len(queries), "queries") as advance:
             for start in range(0, len(queries), QUERY_BLOCK):
-                block_scores, block_indices = self.nearest(prepared[start : start + QUERY_BLOCK], k)
-                block_scores[block_indices < 0] = -np.inf
-                blocks.append((block_scores, block_indices))
-                advance(len(block_scores))
-        both = in_order(*(torch.from_numpy(np.concatenate(side)) for side in zip(*blocks, strict=True)))
-        scores, indices = (side.numpy() for side in both)
-        if not self._queries_checked:
-            rows = _sample(len(queries), QUERIES_CHECKED)
-            self._recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
-            self._queries_checked = len(rows)
-            if self._recall_file is not None and self._file is not None and self._file.is_file():
-                with suppress(DataError):  # the folder may be another's
-                    record = {"recall": self._recall, "queries": self._queries_checked}
-                    write_json(self._recall_file, record, kind="index-recall")
+                block = slice(start, start + QUERY_BLOCK)
+                scores[block], indices[block] = self.nearest(prepared[block], k)
+                advance(len(scores[block]))
+        scores[indices < 0] = -np.inf
+        ordered_scores, ordered_indices = in_order(torch.from_numpy(scores), torch.from_numpy(indices))
+        scores, indices = ordered_scores.numpy(), ordered_indices.numpy()
+        if len(queries) and not self._queries_checked:
+            self._measure_recall(queries, indices)
         return Approximate(scores, indices, self._recall, self._queries_checked)
+
+    def _measure_recall(self, queries: Embeddings, indices: np.ndarray) -> None:
+        """Take the recall of the ``indices [nq, k]`` for the queries, and cache it next to the index."""
+        rows = _sample(len(queries), QUERIES_CHECKED)
+        self._recall = _recall(self._similarity, queries[rows], self._documents, indices[rows], self._device)
+        self._queries_checked = len(rows)
+        if self._recall_file is not None and self._file is not None and self._file.is_file():
+            with suppress(DataError):  # the folder may be another's
+                record = {"recall": self._recall, "queries": self._queries_checked}
+                write_json(self._recall_file, record, kind="index-recall")
 
     def account(self) -> dict[str, Any]:
         """The index and its recall, as results report them."""
@@ -163,15 +171,7 @@ class ApproximateIndex:
         """Take the index and its recall from the files, the index mapped into memory where faiss can."""
         if self._file is None or self._recall_file is None or not self._file.is_file():
             return False
-        faiss, cached = _faiss(), None
-        flags = [] if isinstance(self.faiss_index, faiss.IndexBinary) else [faiss.IO_FLAG_MMAP_IFC]
-        flags = [faiss.IO_FLAG_MMAP] if flags and "IVF" in self._index else flags
-        end = self._file.stat().st_size - _LENGTH
-        with open(self._file, "rb") as file:
-            is_whole = end >= 0 and file.seek(end) == int.from_bytes(file.read(_LENGTH))
-        if is_whole:
-            with suppress(RuntimeError):
-                cached = _for_kind(self.faiss_index, "read_index")(str(self._file), *flags)
+        cached = self._cached_index(self._file)
         if cached is None or (cached.ntotal, cached.d) != (len(self._documents), self.faiss_index.d):
             notice(f"{self._file}: is damaged; the index is built again")
             return False
@@ -183,6 +183,20 @@ class ApproximateIndex:
             self._queries_checked = record["queries"]
         return True
 
+    def _cached_index(self, path: Path) -> Any:
+        """The index in the file; ``None`` if that is damaged."""
+        faiss = _faiss()
+        end = path.stat().st_size - _LENGTH
+        with open(path, "rb") as file:
+            if end < 0 or file.seek(end) != int.from_bytes(file.read(_LENGTH)):
+                return None
+        flags = []
+        if not isinstance(self.faiss_index, faiss.IndexBinary):
+            flags = [faiss.IO_FLAG_MMAP if "IVF" in self._index else faiss.IO_FLAG_MMAP_IFC]
+        with suppress(RuntimeError):
+            return _for_kind(self.faiss_index, "read_index")(str(path), *flags)
+        return None
+
     def _write(self, path: Path) -> None:
         try:
             with replaced(path) as new:
@@ -191,6 +205,10 @@ class ApproximateIndex:
                     file.write(file.tell().to_bytes(_LENGTH))
         except (DataError, RuntimeError, TypeError) as error:  # the last: faiss takes no path that is not UTF-8
             notice(f"{path}: could not be written ({first_line(error)}); the index is built again the next time")
+
+
+def _in_file_name(index: str) -> str:
+    return re.sub(r"[^A-Za-z0-9,.=-]", "_", index)
 
 
 def factory_of(factory: str, dtype: str) -> str:
@@ -205,7 +223,9 @@ def factory_of(factory: str, dtype: str) -> str:
     if match is None or dtype not in (*_CODECS, "binary"):
         return factory
     kind = match[2] or match[3]
-    return f"B{kind or 'Flat'}" if dtype == "binary" else ",".join(filter(None, [kind, _CODECS[dtype]]))
+    if dtype == "binary":
+        return f"B{kind or 'Flat'}"
+    return f"{kind},{_CODECS[dtype]}" if kind else _CODECS[dtype]
 
 
 def empty_index(index: str, similarity: Similarity, dimension: int, dtype: str = "float32") -> Any:
@@ -281,10 +301,10 @@ def _call(index: str, function: Callable[..., Any], *arguments: Any) -> Any:
         raise UsageError(f"index {index}: faiss: {complaint.rpartition('failed: ')[2] or complaint}") from None
 
 
-def _sample(count: int, most: int) -> np.ndarray:
-    """The rows of ``count``, in order; at most ``most`` of them, at random."""
+def _sample(count: int, limit: int) -> np.ndarray:
+    """The rows of ``count``, in order; at most ``limit`` of them, at random."""
     rows = np.arange(count)
-    return rows if count <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+    return rows if count <= limit else np.sort(np.random.default_rng(0).choice(rows, limit, replace=False))
 
 
 def _recall(

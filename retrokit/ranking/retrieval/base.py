@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -77,9 +77,11 @@ class Index(Protocol):
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
         """As :meth:`search`, where query i does not find the documents at the positions ``left_out[i]``."""
-        most = max(map(len, left_out), default=0)
-        rankings = self.search(queries, k + most)
-        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)] if most else rankings
+        longest = max(map(len, left_out), default=0)
+        rankings = self.search(queries, k + longest)
+        if not longest:
+            return rankings
+        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
 
     def ready(self) -> Index:
         """The same documents, prepared for many searches of a few queries each."""
@@ -115,10 +117,12 @@ class TuningQueries:
 
 class Searcher(Protocol):
     """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`. ``similarity`` is its name in results;
-    ``by_ids``: it ranks by ids, not by texts. Documents that ``export`` contains are not embedded again."""
+    ``by_ids``: it ranks by ids, not by texts; ``has_whole_rankings``: they are there already, and none is
+    cut. Documents that ``export`` contains are not embedded again."""
 
     spec: str
     by_ids: bool = False
+    has_whole_rankings: bool = False
     export: Export | None = None
     similarity: str = OWN_SIMILARITY
 
@@ -148,6 +152,10 @@ class Searcher(Protocol):
         """The searcher with what its spec leaves open tuned on the queries ``on``."""
         return self
 
+    def within(self, set_name: str) -> Searcher:
+        """The searcher for one of several sets that are searched: their ids may be the same."""
+        return self
+
 
 def account_of(searcher: Searcher, index: Index) -> Account:
     """The account of ``index``, with the fingerprint of its ``searcher`` if it has no configuration. A configuration
@@ -164,6 +172,7 @@ class Shared(Searcher):
 
     def __init__(self, searcher: Searcher) -> None:
         self.spec, self.similarity, self.by_ids = searcher.spec, searcher.similarity, searcher.by_ids
+        self.has_whole_rankings = searcher.has_whole_rankings
         self._searcher, self.export = searcher, searcher.export
         self._index: _SharedIndex | None = None
 
@@ -175,6 +184,9 @@ class Shared(Searcher):
     def check(self, documents: TextList, queries: TextList) -> None:
         self._searcher.check(documents, queries)
 
+    def within(self, set_name: str) -> Searcher:
+        return Shared(self._searcher.within(set_name))
+
     def fingerprint(self) -> str:
         return self._searcher.fingerprint()
 
@@ -182,21 +194,31 @@ class Shared(Searcher):
         return self._searcher.portable_fingerprint()
 
 
+class _LastSearch(NamedTuple):
+    """A search and its rankings."""
+
+    queries: TextList
+    k: int
+    left_out: Sequence[Set[int]]
+    rankings: Sequence[Ranking]
+
+
 class _SharedIndex(FilteredIndex):
     """Keeps the last rankings and their account."""
 
     def __init__(self, searcher: Searcher, index: Index) -> None:
         self._searcher, self._index = searcher, index
-        self._last: tuple[TextList, int, Sequence[Set[int]], Sequence[Ranking]] | None = None
+        self._last: _LastSearch | None = None
         self._account = Account()
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
         last = self._last
-        if last is None or last[0] is not queries or last[1] < k or last[2] != left_out:
-            last = self._last = queries, k, left_out, self._index.search_without(queries, k, left_out)
+        if last is None or last.queries is not queries or last.k < k or last.left_out != left_out:
+            last = _LastSearch(queries, k, left_out, self._index.search_without(queries, k, left_out))
+            self._last = last
             self._account = account_of(self._searcher, self._index)
             self.unlisted, self.empty = self._index.unlisted, self._index.empty
-        return [(scores[:k], positions[:k]) for scores, positions in last[3]]
+        return [(scores[:k], positions[:k]) for scores, positions in last.rankings]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         return self._index.score_pairs(queries, texts)
@@ -220,8 +242,10 @@ def best_first(scores: np.ndarray, positions: np.ndarray) -> np.ndarray:
 def without(ranking: Ranking, left_out: Set[int], k: int) -> Ranking:
     """The ``k`` best of a ranking that are not among the positions ``left_out``."""
     scores, positions = ranking
-    places = np.flatnonzero(~np.isin(positions, list(left_out)))[:k] if left_out else slice(k)
-    return scores[places], positions[places]
+    if left_out:
+        is_kept = ~np.isin(positions, list(left_out))
+        scores, positions = scores[is_kept], positions[is_kept]
+    return scores[:k], positions[:k]
 
 
 def check_k(k: int) -> None:

@@ -61,20 +61,23 @@ class BM25Index(Index):
         """Scores float32 ``[n]``; a text that is a document scores as :meth:`search` has it."""
         check_counts(queries, texts)
         scores = np.empty(len(texts), dtype=np.float32)
-        others = [text for text in dict.fromkeys(texts) if text not in self._place]
+        others = [text for text in dict.fromkeys(texts) if text not in self._positions]
         words = dict(zip(others, self._words(others), strict=True))
         rows = sorted(range(len(queries)), key=queries.__getitem__)
-        for query, of_query in groupby(rows, key=queries.__getitem__):
+        for query, query_rows in groupby(rows, key=queries.__getitem__):
             (query_words,) = self._words([query])
-            of_documents = self._scores(query_words)
-            for row in of_query:
-                place = self._place.get(texts[row])
-                scores[row] = self._score(query_words, words[texts[row]]) if place is None else of_documents[place]
+            document_scores = self._scores(query_words)
+            for row in query_rows:
+                position = self._positions.get(texts[row])
+                if position is None:
+                    scores[row] = self._score(query_words, words[texts[row]])
+                else:
+                    scores[row] = document_scores[position]
         return scores
 
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {text: place for place, text in enumerate(self._documents)}
+    def _positions(self) -> dict[str, int]:
+        return {text: position for position, text in enumerate(self._documents)}
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         check_texts(texts, "bm25")
@@ -88,10 +91,10 @@ class BM25Index(Index):
         return words
 
     def _scores(self, query: list[str]) -> np.ndarray:
-        known = [word for word in query if word in self._frequency]
-        if not known:
+        document_words = [word for word in query if word in self._frequency]
+        if not document_words:
             return np.zeros(self._count, dtype=np.float32)
-        scores: np.ndarray = self._engine.get_scores(known)
+        scores: np.ndarray = self._engine.get_scores(document_words)
         return scores
 
     def _score(self, query: list[str], text: list[str]) -> float:

@@ -5,29 +5,24 @@ is given is checked against these."""
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable, Sequence, Set
-from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 import torch
 
 from retrokit import encoders, similarities
-from retrokit.core.errors import DataError, UsageError
-from retrokit.data.dtypes import Stored, quantization_name, stored_as
-from retrokit.data.exports import NOTE, Export, Quantization, open_export, step_of
+from retrokit.core.errors import UsageError
+from retrokit.data.dtypes import quantization_name, stored_as
+from retrokit.data.exports import Export, open_export
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.chunks import best_chunks, starts_of
 from retrokit.ranking.reranking.base import check_counts
-from retrokit.ranking.retrieval.approximate import ApproximateIndex, empty_index
-from retrokit.ranking.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, check_k, without
-from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, pair_scores
-from retrokit.ranking.retrieval.exact import in_order, prepared_documents, top_k
-from retrokit.ranking.retrieval.stored import StoredRows
-from retrokit.similarities.base import Role, Similarity
+from retrokit.ranking.retrieval.approximate import empty_index
+from retrokit.ranking.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
+from retrokit.ranking.retrieval.exact import in_order
+from retrokit.ranking.retrieval.vectors import EmbeddedTexts, ExportedVectors, SearchMethod, VectorSource, listed_rows
+from retrokit.similarities.base import Similarity
 
 
 class Dense(Searcher):
@@ -47,12 +42,21 @@ class Dense(Searcher):
 
     def index(self, documents: TextList) -> DenseIndex:
         if self.export is not None:
-            return ListedIndex(self, self.export, listed_rows(self.export, documents.ids))
-        if self.quantize is None:
-            return DenseIndex(self, documents)
-        return StoredIndex(self, documents, stored_as(self.quantize))
+            return self.over_rows(self.export, listed_rows(self.export, documents.ids))
+        return DenseIndex(self, EmbeddedTexts(self._method(), self.embeddings, documents))
 
-    def over(self, export: Export) -> ExportIndex:
+    def over_rows(self, export: Export, rows: np.ndarray) -> DenseIndex:
+        """The documents at some rows of an export, int64 ``[n]``, by their positions in this list."""
+        return DenseIndex(self, ExportedVectors(self._method(), export, rows))
+
+    def _method(self) -> SearchMethod:
+        dtype = self.quantize
+        if dtype is None and self.export is not None:
+            dtype = "float32"  # an export contains prepared vectors
+        stored = stored_as(dtype) if dtype is not None else None
+        return SearchMethod(self.scorer, self.faiss, stored, self.embeddings.encoder.device)
+
+    def over(self, export: Export) -> DenseIndex:
         """The documents of an export that this encoder wrote for this similarity, in its storage dtype."""
         note, encoder = export.note, self.embeddings.encoder
         if note["encoder"]["fingerprint"] not in (encoder.fingerprint(), encoder.document_fingerprint()):
@@ -67,8 +71,9 @@ class Dense(Searcher):
                 f"{export.folder}: was written for {self.similarity} with {learned}; {encoder.spec} has others"
             )
         searcher = Dense(self.embeddings, self.scorer, self.faiss, self.quantize or note["dtype"])
-        searcher.spec, searcher.export = self.spec, export
-        return ExportIndex(searcher, export)
+        searcher.spec = self.spec
+        searcher.export = export
+        return DenseIndex(searcher, ExportedVectors(searcher._method(), export))
 
     def fingerprint(self) -> str:
         stored = "" if self.export is None else f" {json.dumps(self.export.note, sort_keys=True)}"
@@ -81,158 +86,93 @@ class Dense(Searcher):
         return f"{self.scorer.fingerprint()} {self.embeddings.dims} {self.faiss} {self.quantize}"
 
 
-class DenseIndex(FilteredIndex):
-    """Documents, embedded at the first search. Searchers of one encoder share the embeddings of a list of texts."""
+class DenseIndex(Index):
+    """The vectors of ``source``. Searchers of one encoder share the embeddings of a list of texts."""
 
-    def __init__(self, searcher: Dense, documents: TextList) -> None:
+    def __init__(self, searcher: Dense, source: VectorSource) -> None:
         self.searcher = searcher
-        self._embeddings, self._scorer, self._faiss = searcher.embeddings, searcher.scorer, searcher.faiss
-        self._device = searcher.embeddings.encoder.device
-        self._documents = documents
-        self._approximate: ApproximateIndex | None = None
-        self._queries = self._others = TextList()
+        self.source = source
+        self._queries = TextList()
+        self._pair_texts = TextList()
 
-    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+    def search(self, queries: TextList, k: int) -> list[Ranking]:
         """The ``k`` best documents of each query, approximately through an index of faiss. Raises :class:`UsageError`
         for too few documents to train it on, :class:`DataError` for scores that are not finite."""
         check_k(k)
         self._queries = queries
-        embeddings, owners, search = self.embed_queries(queries), self._owners(), self._search_of_rows()
-        depth = k + max(map(len, left_out), default=0)
+        prepared = self.source.prepared(self.searcher.embeddings.of(queries, "query"), "query")
+        owners = self.source.owners
         if owners is None:
-            rankings = _rankings(*search(queries=embeddings, k=depth)[:2])
-        else:
-            rankings = best_chunks(lambda rows, k: _rankings(*search(queries=rows, k=k)[:2]), embeddings, depth, owners)
-        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
+            return self._best_vectors(prepared, k)
+        return best_chunks(self._best_vectors, prepared, k, owners)
+
+    def _best_vectors(self, prepared: np.ndarray, k: int) -> list[Ranking]:
+        """The ``k`` best vectors of all blocks for each prepared query."""
+        results = [block.search(prepared, k) for block in self.source.blocks]
+        scores, positions = results[0]
+        if len(results) > 1:
+            block_scores = np.concatenate([scores for scores, _ in results], axis=1)
+            block_positions = np.concatenate([positions for _, positions in results], axis=1)
+            ordered = in_order(torch.from_numpy(block_scores), torch.from_numpy(block_positions))
+            scores, positions = ordered[0].numpy()[:, :k], ordered[1].numpy()[:, :k]
+        rankings = []
+        for query_scores, query_positions in zip(scores, positions, strict=True):
+            is_vector = query_positions >= 0
+            rankings.append((query_scores[is_vector], query_positions[is_vector]))
+        return rankings
 
     def ready(self) -> DenseIndex:
-        """With prepared documents, which double the memory."""
-        self._embeddings.encoder.settle()
-        is_prepared = self.searcher.quantize is not None or self._faiss is not None or not self._scorer.factorable
-        return self if is_prepared else StoredIndex(self.searcher, self._documents, Stored("float32"))
-
-    def embed_queries(self, queries: TextList) -> np.ndarray:
-        """Embeddings float32 ``[n, d]`` of queries as the rows are searched by: raw."""
-        return self._embeddings.of(queries, "query")
-
-    def _owners(self) -> np.ndarray | None:
-        """The document of each row, int64 ``[n]``; ``None``: row i is document i."""
-        return self._embeddings.owners(self._documents)
-
-    def _search_of_rows(self) -> Callable[..., Sequence[Any]]:
-        """A function of ``queries [nq, d]`` and ``k`` to scores and rows ``[nq, k]``; −1 for none."""
-        documents = self._embeddings.of(self._documents, "document")
-        if self._faiss is None or not len(documents):
-            return partial(top_k, self._scorer, documents=documents, device=self._device)
-        if self._approximate is None:
-            self._approximate = ApproximateIndex(self._scorer, documents, self._faiss, self._device)
-        return self._approximate.search
+        self.searcher.embeddings.encoder.settle()
+        source = self.source.ready()
+        return self if source is self.source else DenseIndex(self.searcher, source)
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """Exact scores float32 ``[n]``; every distinct text is embedded once. Raises as :meth:`search` does."""
+        """Exact scores float32 ``[n]``, of texts as they would be stored in the first block; every distinct text is
+        embedded once. Raises as :meth:`search` does."""
         check_counts(queries, texts)
-        chunks, counts = self._embeddings.chunks, None
-        if chunks is not None:
-            parts, counts = chunks.split(texts)
-            texts = TextList(parts)
-        self._others = texts
-        query_embeddings, rows = self._embeddings.of_distinct(queries, "query")
-        document_embeddings, columns = self._embeddings.of_distinct(texts, "document")
-        rows = rows if counts is None else np.repeat(rows, counts)
-        scores = self._pair_scores(query_embeddings, document_embeddings, rows, columns)
-        return scores if counts is None or not len(scores) else np.maximum.reduceat(scores, starts_of(counts))
+        embeddings = self.searcher.embeddings
+        chunks, chunk_counts = embeddings.split(texts, "document")
+        if chunk_counts is not None:
+            texts = TextList(chunks)
+        self._pair_texts = texts
+        raw_queries, query_rows = embeddings.of_distinct(queries, "query")
+        raw_documents, document_rows = embeddings.of_distinct(texts, "document")
+        if chunk_counts is not None:
+            query_rows = np.repeat(query_rows, chunk_counts)
+        prepared_queries = self.source.prepared(raw_queries, "query")
+        prepared_documents = self.source.prepared(raw_documents, "document")
+        block = self.source.blocks[0]
+        scores = block.score_pairs(prepared_queries, prepared_documents, query_rows, document_rows)
+        if chunk_counts is None or not len(scores):
+            return scores
+        best: np.ndarray = np.maximum.reduceat(scores, starts_of(chunk_counts))
+        return best
 
-    def _pair_scores(
-        self, query_embeddings: np.ndarray, document_embeddings: np.ndarray, rows: np.ndarray, columns: np.ndarray
-    ) -> np.ndarray:
-        """Scores of raw embeddings, of those at ``rows`` with those at ``columns``."""
-        return pair_scores(self._scorer, query_embeddings, document_embeddings, rows, columns)
+    def asked_by(self, encoder: Encoder) -> DenseIndex:
+        """The same vectors for the queries of another encoder, read once for both."""
+        scorer = self.searcher.scorer
+        embeddings = SharedEmbeddings(encoder, [scorer], self.searcher.embeddings.precision)
+        searcher = Dense(embeddings, scorer, self.searcher.faiss, self.searcher.quantize)
+        searcher.export = self.searcher.export
+        return DenseIndex(searcher, self.source)
 
     def account(self) -> Account:
-        """The embeddings and their norms, and the recall of an index."""
-        norms = self._embeddings.norms(self._queries, (), "query")
-        norms |= self._embeddings.norms(self._documents, self._others, "document")
-        counts = self._embeddings.counts(self._queries, "query", "queries")
-        counts |= self._embeddings.counts(self._documents, "document", "documents")
-        return Account(self._configuration(), norms, counts)
-
-    def _configuration(self) -> dict[str, Any]:
-        quantize = self.searcher.quantize
-        return {
-            **self._embeddings.configuration(),
-            **self._scorer.statistics(),
-            **({} if quantize is None else {"quantize": quantize}),
-            **({} if self._approximate is None else self._approximate.account()),
-        }
-
-
-class StoredIndex(DenseIndex):
-    """Documents, embedded and stored at the first search; or the :meth:`parts` of a subclass."""
-
-    def __init__(self, searcher: Dense, documents: TextList, stored: Stored) -> None:
-        super().__init__(searcher, documents)
-        self._stored = stored
-
-    def ready(self) -> StoredIndex:
-        self._embeddings.encoder.settle()
-        return self
-
-    def embed_queries(self, queries: TextList) -> np.ndarray:
-        """Embeddings float32 ``[n, d']`` of queries as the similarity prepares them."""
-        return self._prepared(self._embeddings.of(queries, "query"), "query")
-
-    @cached_property
-    def parts(self) -> list[StoredRows]:
-        raw = self._embeddings.of(self._documents, "document")
-        width = self._prepared(raw[:1], "document").shape[1] if len(raw) else self._embeddings.dims
-        sample = self._prepared(raw[:: step_of(len(raw))], "document")
-        quantization = Quantization(self._stored.dtype, width).calibrated(sample)
-        with torch.inference_mode():
-            blocks = prepared_documents(self._scorer, raw[:0], raw, "cpu") if len(raw) else ()
-            rows = [quantization.narrowed(block.numpy()) for _, block in blocks]
-        return [self._part(np.concatenate(rows) if rows else np.empty((0, quantization.width)), quantization)]
-
-    def _part(self, rows: np.ndarray, quantization: Quantization, folder: Path | None = None) -> StoredRows:
-        return StoredRows(
-            rows, quantization, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder
-        )
-
-    def _search_of_rows(self) -> Callable[..., Sequence[Any]]:
-        """Rows count through all parts."""
-
-        def search(queries: np.ndarray, k: int) -> Sequence[np.ndarray]:
-            results, first = [], 0
-            for part in self.parts:
-                scores, rows = part.search(queries, k)
-                results.append((scores, np.where(rows < 0, rows, rows + first)))
-                first += len(part.rows)
-            both = (torch.from_numpy(np.concatenate(side, axis=1)) for side in zip(*results, strict=True))
-            return [side.numpy()[:, :k] for side in in_order(*both)]
-
-        return search
-
-    def _pair_scores(
-        self, query_embeddings: np.ndarray, document_embeddings: np.ndarray, rows: np.ndarray, columns: np.ndarray
-    ) -> np.ndarray:
-        """Of texts as they would be stored in the first part."""
-        return self.parts[0].score_pairs(
-            self._prepared(query_embeddings, "query"), self._prepared(document_embeddings, "document"), rows, columns
-        )
-
-    @torch.inference_mode()
-    def _prepared(self, raw: np.ndarray, role: Role) -> np.ndarray:
-        """Embeddings as the similarity prepares them, float32 ``[n, d']``."""
-        prepared: np.ndarray = copy.deepcopy(self._scorer).cpu().prepare(torch.as_tensor(raw), role).numpy()
-        return prepared
-
-    def _configuration(self) -> dict[str, Any]:
-        built = (part.approximate.account() for part in self.parts if part.approximate is not None)
-        return {**super()._configuration(), **next(built, {})}
-
-
-def _rankings(scores: np.ndarray, rows: np.ndarray) -> list[Ranking]:
-    """A ranking for each row of ``[nq, k]``, without what is −1."""
-    return [(score[row >= 0], row[row >= 0]) for score, row in zip(scores, rows, strict=True)]
+        """The embeddings and their norms, and the recall of an index. Of an export, no document is known."""
+        searcher, embeddings = self.searcher, self.searcher.embeddings
+        configuration = {**embeddings.configuration(), **searcher.scorer.statistics()}
+        if searcher.quantize is not None:
+            configuration["quantize"] = searcher.quantize
+        approximate = next((block.approximate for block in self.source.blocks if block.approximate is not None), None)
+        if approximate is not None:
+            configuration |= approximate.account()
+        norms = embeddings.norms(self._queries, (), "query")
+        if searcher.export is not None:
+            configuration["dtype"] = searcher.export.note["dtype"]
+            return Account(configuration, norms)
+        norms |= embeddings.norms(self.source.texts, self._pair_texts, "document")
+        counts = embeddings.counts(self._queries, "query", "queries")
+        counts |= embeddings.counts(self.source.texts, "document", "documents")
+        return Account(configuration, norms, counts)
 
 
 def check_fits(similarity: Similarity, dimension: int, faiss: str | None, quantize: str | None) -> None:
@@ -263,85 +203,6 @@ def dense(
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     scorer = loaded.similarity_of(sim)
     return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index, quantize)
-
-
-class ExportIndex(StoredIndex):
-    """The documents of an export, shard after shard."""
-
-    def __init__(self, searcher: Dense, export: Export) -> None:
-        super().__init__(searcher, TextList(), stored_as(searcher.quantize or "float32"))
-        self.export = export
-
-    @cached_property
-    def parts(self) -> list[StoredRows]:
-        """The shards."""
-        return [self._part(part.embeddings(), part.quantization(), part.folder) for part in self.export.parts]
-
-    def _owners(self) -> np.ndarray | None:
-        return self.export.owners
-
-    def embed_queries(self, queries: TextList) -> np.ndarray:
-        """As the similarity prepares them, and a 0 where the documents have one dimension more."""
-        embeddings = super().embed_queries(queries)
-        if self.export.note["one_length"]:
-            embeddings = np.pad(embeddings, [(0, 0), (0, 1)])
-        if embeddings.shape[1] != self.export.note["dimension"]:
-            problem = f"has {self.export.note['dimension']} dimensions, and queries {embeddings.shape[1]}; export again"
-            raise DataError(self.export.folder / NOTE, problem)
-        return embeddings
-
-    def asked_by(self, encoder: Encoder) -> Self:
-        """The same documents for the queries of another encoder, read once for both."""
-        embeddings, parts = self._embeddings, self.parts
-        index = copy.copy(self)
-        index.parts = parts
-        index._embeddings = SharedEmbeddings(encoder, [self._scorer], embeddings.precision)
-        return index
-
-    def account(self) -> Account:
-        configuration = {**self._configuration(), "dtype": self.export.note["dtype"]}
-        return Account(configuration, self._embeddings.norms(self._queries, (), "query"))
-
-
-class ListedIndex(ExportIndex):
-    """The documents of an export at ``rows``, int64 ``[n]``, by their places in this list."""
-
-    def __init__(self, searcher: Dense, export: Export, rows: np.ndarray) -> None:
-        super().__init__(searcher, export)
-        self.rows = rows
-
-    @cached_property
-    def parts(self) -> list[StoredRows]:
-        """Of each shard the listed rows, in the order of the list."""
-        parts, start = [], 0
-        for part, place in zip(self.export.parts, self._places, strict=True):
-            embeddings = part.embeddings()
-            parts.append(self._part(embeddings[self.rows[place] - start], part.quantization()))
-            start += len(embeddings)
-        return parts
-
-    @cached_property
-    def _places(self) -> list[np.ndarray]:
-        """Where in the list the rows of each shard stand."""
-        ends = np.cumsum([len(part.embeddings()) for part in self.export.parts])
-        shard = np.searchsorted(ends, self.rows, side="right")
-        return [np.flatnonzero(shard == number) for number in range(len(ends))]
-
-    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
-        rankings = super().search_without(queries, k + max(map(len, left_out), default=0), [set()] * len(queries))
-        place = np.concatenate(self._places)
-        return [without((scores, place[rows]), out, k) for (scores, rows), out in zip(rankings, left_out, strict=True)]
-
-
-def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:
-    """The rows of documents, int64 ``[n]``. Raises :class:`UsageError` if the export lacks one, or has chunks."""
-    if export.owners is not None:
-        raise UsageError(f"{export.folder}: contains chunks of documents; export without chunks")
-    rows = export.rows_of(identifiers)
-    if missing := [id for id in identifiers if id not in rows]:
-        problem = f"lacks {len(missing):,} of {len(identifiers):,} documents, the first of them {missing[0]!r}"
-        raise UsageError(f"{export.folder}: {problem}")
-    return np.array([rows[id] for id in identifiers], dtype=np.int64)
 
 
 def encoder_of(export: Export, device: str | None = None) -> Encoder:
@@ -375,7 +236,7 @@ def export_index(
     precision: str = "auto",
     index: str | None = None,
     quantize: str | None = None,
-) -> ExportIndex:
+) -> DenseIndex:
     """The index of an export's documents.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
@@ -50,30 +52,45 @@ class SharedEmbeddings:
         return None if counts is None else np.repeat(np.arange(len(counts)), counts)
 
     def _list(self, texts: Sequence[str], role: Role) -> _Embedded:
-        known = self._lists.get(role)
-        if known is None or known.texts is not texts:
-            items, counts = self.chunks.split(texts) if self.chunks and role == "document" else (texts, None)
+        embedded = self._lists.get(role)
+        if embedded is None or embedded.texts is not texts:
+            items, counts = self.split(texts, role)
             embeddings = self.embed(items, role, chunks=counts is not None)
-            known = self._lists[role] = _Embedded(texts, embeddings, items, counts)
-        return known
+            embedded = _Embedded(texts, embeddings, items, counts)
+            self._lists[role] = embedded
+        return embedded
+
+    def split(self, texts: Sequence[str], role: Role) -> tuple[Sequence[str], np.ndarray | None]:
+        """The texts, or the chunks of documents and how many each has, int64 ``[n]``."""
+        if self.chunks is None or role == "query":
+            return texts, None
+        return self.chunks.split(texts)
 
     def of_distinct(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
-        """Raw embeddings float32 ``[m, dims]`` of the distinct ``texts`` or chunks, and the place of each of ``texts``
+        """Raw embeddings float32 ``[m, dims]`` of the distinct ``texts`` or chunks, and the row of each of ``texts``
         among them, int64 ``[n]``. Those that the role's last list lacks are encoded."""
-        known = self._distinct.get(role)
-        if known is None or known.texts is not texts:
-            distinct = DistinctTexts()
-            rows = distinct.add(texts)
-            listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32), ())
-            place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
-            embeddings = np.empty((len(place), self.dims), dtype=np.float32)
-            if len(listed.embeddings):  # clip: without a second copy; what the list lacks follows
-                np.take(listed.embeddings, place, axis=0, out=embeddings, mode="clip")
-            if (place < 0).any():
-                new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
-                embeddings[place < 0] = self.embed(new, role, chunks=role == "document")
-            known = self._distinct[role] = _Distinct(texts, embeddings, rows, row_norms(embeddings[place < 0]))
-        return known.embeddings, known.rows
+        distinct = self._distinct.get(role)
+        if distinct is None or distinct.texts is not texts:
+            distinct_texts = DistinctTexts()
+            rows = distinct_texts.add(texts)
+            embeddings, is_new = self._embed_distinct(distinct_texts.texts, role)
+            distinct = _Distinct(texts, embeddings, rows, row_norms(embeddings[is_new]))
+            self._distinct[role] = distinct
+        return distinct.embeddings, distinct.rows
+
+    def _embed_distinct(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
+        """Raw embeddings of ``texts``, and which the role's last list lacked, bool ``[n]``."""
+        embeddings = np.empty((len(texts), self.dims), dtype=np.float32)
+        is_new = np.ones(len(texts), dtype=bool)
+        listed = self._lists.get(role)
+        if listed is not None and len(listed.embeddings):
+            rows = np.array([listed.row_of.get(text, -1) for text in texts], dtype=np.int64)
+            np.take(listed.embeddings, rows, axis=0, out=embeddings, mode="clip")  # clip: without a second copy
+            is_new = rows < 0
+        if is_new.any():
+            new_texts = [texts[row] for row in np.flatnonzero(is_new)]
+            embeddings[is_new] = self.embed(new_texts, role, chunks=role == "document")
+        return embeddings, is_new
 
     def norms(self, texts: Sequence[str], others: Sequence[str], role: Role) -> dict[str, float]:
         """Statistics of the norms of ``texts``, and of ``others`` that were embedded for pairs."""
@@ -84,12 +101,15 @@ class SharedEmbeddings:
 
     def counts(self, texts: Sequence[str], role: Role, name: str) -> dict[str, int]:
         """Numbers of chunks of ``texts``, called ``name``, and of truncated ones, if known."""
-        known = self._list(texts, role)
-        if known.lengths is None:
+        embedded = self._list(texts, role)
+        if embedded.lengths is None:
+            embedded.lengths = {}
+            if embedded.counts is not None:
+                embedded.lengths["chunks"] = int(embedded.counts.sum())
             is_cut = self.encoder.cut(texts, role)
-            known.lengths = {} if known.counts is None else {"chunks": int(known.counts.sum())}
-            known.lengths |= {} if is_cut is None else {f"{name}_cut": int(is_cut.sum())}
-        return known.lengths
+            if is_cut is not None:
+                embedded.lengths[f"{name}_cut"] = int(is_cut.sum())
+        return embedded.lengths
 
     def configuration(self) -> dict[str, Any]:
         """Their origin, for results."""
@@ -109,11 +129,8 @@ class SharedEmbeddings:
         start = time.perf_counter()
         embeddings = encoder.embed(texts, role, self.precision)[:, : self.dims]
         self._seconds += time.perf_counter() - start
-        if (
-            len(set(texts)) > 1
-            and np.allclose(embeddings[-1], embeddings[0], rtol=1e-5)
-            and np.allclose(embeddings, embeddings[0], rtol=1e-5)
-        ):
+        same_ends = len(set(texts)) > 1 and np.allclose(embeddings[-1], embeddings[0], rtol=1e-5)
+        if same_ends and np.allclose(embeddings, embeddings[0], rtol=1e-5):
             notice(
                 f"{encoder.spec}: all {len(texts):,} embeddings of {role} texts are equal; their ranking is arbitrary"
             )
@@ -131,7 +148,7 @@ class _Embedded:
     lengths: dict[str, int] | None = None
 
     @cached_property
-    def place(self) -> dict[str, int]:
+    def row_of(self) -> dict[str, int]:
         return {text: row for row, text in enumerate(self.items)}
 
     @cached_property
@@ -152,15 +169,22 @@ class DistinctTexts:
     """Distinct texts, to encode each once."""
 
     def __init__(self) -> None:
-        self._position: dict[str, int] = {}
+        self._rows: dict[str, int] = {}
 
     @property
     def texts(self) -> list[str]:
-        return list(self._position)
+        return list(self._rows)
 
     def add(self, texts: Iterable[str]) -> np.ndarray:
-        """The places of ``texts`` among the distinct ones, int64 ``[n]``."""
-        return np.array([self._position.setdefault(text, len(self._position)) for text in texts], dtype=np.int64)
+        """The rows of ``texts`` among the distinct ones, int64 ``[n]``."""
+        return np.array([self._rows.setdefault(text, len(self._rows)) for text in texts], dtype=np.int64)
+
+
+@torch.inference_mode()
+def prepared_rows(similarity: Similarity, raw: np.ndarray, role: Role) -> np.ndarray:
+    """Raw embeddings as the similarity prepares them, float32 ``[n, d']``."""
+    prepared: np.ndarray = copy.deepcopy(similarity).cpu().prepare(torch.as_tensor(raw), role).numpy()
+    return prepared
 
 
 def row_norms(embeddings: np.ndarray) -> np.ndarray:
@@ -175,7 +199,9 @@ def row_norms(embeddings: np.ndarray) -> np.ndarray:
 
 def norm_statistics(norms: np.ndarray, role: str) -> dict[str, float]:
     """Mean, standard deviation and coefficient of variation of norms ``[n]`` (MAG, Figure 5 and N.2)."""
-    average, deviation = (float(norms.mean()), float(norms.std())) if len(norms) else (0.0, 0.0)
+    average = deviation = 0.0
+    if len(norms):
+        average, deviation = float(norms.mean()), float(norms.std())
     return {
         f"{role}_norm_mean": average,
         f"{role}_norm_std": deviation,

@@ -52,32 +52,39 @@ def top_k(
     queries, documents, k = checked(queries, documents, k)
     similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
     prepared = prepared_queries(similarity, queries, documents, device)
-    memory = prepared.new_empty(min(QUERY_BLOCK, len(prepared)) * min(_rows_of_a_block(documents), len(documents)))
+    block_queries = min(QUERY_BLOCK, len(prepared))
+    block_documents = min(_rows_of_a_block(documents), len(documents))
+    memory = prepared.new_empty(block_queries * block_documents)
     search = _Search(similarity, queries, documents, device, k, memory)
     blocks = [_Best(search, block) for block in prepared.split(QUERY_BLOCK)] if len(prepared) else []
     with progress("searching", len(queries) * len(documents), "pairs") as advance:
-        for offset, part in prepared_documents(similarity, queries, documents, device):
+        for offset, prepared_block in prepared_documents(similarity, queries, documents, device):
             for block in blocks:
-                block.add(part, offset)
-                advance(len(block.queries) * len(part))
+                block.add(prepared_block, offset)
+                advance(len(block.queries) * len(prepared_block))
     results = [in_order(*block.scored()) for block in blocks]
     if not results:
         return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
-    values, indices = (torch.cat(side).cpu().numpy() for side in zip(*results, strict=True))
-    if not np.isfinite(values).all():
-        raise DataError(similarity.spec, f"{(~np.isfinite(values)).sum()} of the best scores are not finite")
-    return values.astype(np.float32, copy=False), indices
+    scores = torch.cat([block_scores for block_scores, _ in results]).cpu().numpy()
+    indices = torch.cat([block_indices for _, block_indices in results]).cpu().numpy()
+    is_finite = np.isfinite(scores)
+    if not is_finite.all():
+        raise DataError(similarity.spec, f"{(~is_finite).sum()} of the best scores are not finite")
+    return scores.astype(np.float32, copy=False), indices
 
 
 def checked(queries: Embeddings, documents: Embeddings, k: int) -> tuple[Embeddings, Embeddings, int]:
     """Both sides as rows, and ``k`` or as many documents as there are."""
-    queries, documents = (
-        torch.atleast_2d(side) if isinstance(side, Tensor) else np.atleast_2d(side) for side in (queries, documents)
-    )
+    queries = _rows(queries)
+    documents = _rows(documents)
     check_k(k)
     if queries.shape[-1] != documents.shape[-1]:
         raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
     return queries, documents, min(k, len(documents))
+
+
+def _rows(embeddings: Embeddings) -> Embeddings:
+    return torch.atleast_2d(embeddings) if isinstance(embeddings, Tensor) else np.atleast_2d(embeddings)
 
 
 def prepared_queries(
@@ -163,26 +170,32 @@ class _Best:
         elif similarity.factorable:
             torch.mm(self.queries, documents.T, out=scores)
         else:
-            for part, block in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
-                block.copy_(similarity.kernel(self.queries, part))
+            score_blocks = scores.split(KERNEL_BLOCK, dim=1)
+            for kernel_block, score_block in zip(documents.split(KERNEL_BLOCK), score_blocks, strict=True):
+                score_block.copy_(similarity.kernel(self.queries, kernel_block))
         scores = scores.float()
         candidates = _promising(scores, self.least, self.search.k)
-        everything = torch.arange(len(documents), device=scores.device).expand(len(scores), -1)
-        more, columns = (scores, everything) if candidates is None else _padded(*candidates, len(scores))
-        self._merge(*_best(more, columns, self.search.k), offset)
+        if candidates is None:
+            columns = torch.arange(len(documents), device=scores.device).expand(len(scores), -1)
+        else:
+            scores, columns = _padded(*candidates, len(scores))
+        self._merge(*_best(scores, columns, self.search.k), offset)
         self._cut()
 
     def scored(self) -> tuple[Tensor, Tensor]:
         """Scores and rows of the best. From here on there are no ceilings."""
-        if self.margin is not None:
-            exact = self.queries.double()
-            low = -torch.inf if self.least is None else (self.least - self.margin)[:, None]
-            queries, places = (self.values > low).nonzero(as_tuple=True)
-            self.margin, self.values = None, torch.full_like(self.values, -torch.inf)
-            for query, place in zip(queries.split(PAIRS), places.split(PAIRS), strict=True):
-                query_embeddings = exact.index_select(0, query)  # far faster than by brackets
-                self.values[query, place] = self.search.score_pairs(query_embeddings, self.rows[query, place]).float()
-            self._cut()
+        if self.margin is None:
+            return self.values, self.rows
+        exact_queries = self.queries.double()
+        low = -torch.inf if self.least is None else (self.least - self.margin)[:, None]
+        queries, columns = (self.values > low).nonzero(as_tuple=True)
+        self.margin = None
+        self.values = torch.full_like(self.values, -torch.inf)
+        for query, column in zip(queries.split(PAIRS), columns.split(PAIRS), strict=True):
+            query_embeddings = exact_queries.index_select(0, query)  # far faster than by brackets
+            scores = self.search.score_pairs(query_embeddings, self.rows[query, column])
+            self.values[query, column] = scores.float()
+        self._cut()
         return self.values, self.rows
 
     def _add_ceilings(self, documents: Tensor, offset: int) -> bool:
@@ -201,9 +214,9 @@ class _Best:
         self._merge(*_padded(*candidates, len(worth)), offset)
         self.least = _kth_best(self.values, self.search.k)
         if self.values.shape[1] > MORE * self.search.k:
-            queries, places = (self.values > (self.least - self.margin)[:, None]).nonzero(as_tuple=True)
+            queries, columns = (self.values > (self.least - self.margin)[:, None]).nonzero(as_tuple=True)
             self.values, self.rows = _padded(
-                queries, self.values[queries, places], self.rows[queries, places], len(worth)
+                queries, self.values[queries, columns], self.rows[queries, columns], len(worth)
             )
         if self.values.shape[1] > MOST * self.search.k:
             self.scored()
@@ -238,8 +251,8 @@ def _promising(
         return None
     members = groups[:, None] + torch.arange(0, count, stride, device=scores.device)
     values = scores.flatten()[rows[:, None] * count + members]
-    pairs, places = (values > bound[rows, None]).nonzero(as_tuple=True)
-    return rows[pairs], values[pairs, places], members[pairs, places]
+    pairs, columns = (values > bound[rows, None]).nonzero(as_tuple=True)
+    return rows[pairs], values[pairs, columns], members[pairs, columns]
 
 
 def _kth_best(values: Tensor, k: int) -> Tensor:
@@ -250,23 +263,25 @@ def _kth_best(values: Tensor, k: int) -> Tensor:
 def _padded(rows: Tensor, values: Tensor, columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The entries of each of ``count`` rows, padded ``[count, most]``; ``rows`` are sorted."""
     counts = rows.bincount(minlength=count)
-    places = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+    padded_columns = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
     shape = count, int(counts.max())
-    padded = values.new_full(shape, -torch.inf), columns.new_zeros(shape)
-    for side, given in zip(padded, (values, columns), strict=True):
-        side[rows, places] = given
-    return padded
+    padded_values, padded_indices = values.new_full(shape, -torch.inf), columns.new_zeros(shape)
+    padded_values[rows, padded_columns] = values
+    padded_indices[rows, padded_columns] = columns
+    return padded_values, padded_indices
 
 
 def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k highest of each row, ties at the cut by lower index. ``topk`` leaves ties open."""
     if values.shape[1] <= k:
         return values, indices
-    highest, places = values.topk(k + 1, dim=1)
-    best_indices = indices.gather(1, places)
+    highest, columns = values.topk(k + 1, dim=1)
+    best_indices = indices.gather(1, columns)
     tied = torch.nonzero(highest[:, k - 1] == highest[:, k]).flatten()
     if len(tied):
-        highest[tied, :k], best_indices[tied, :k] = (side[:, :k] for side in in_order(values[tied], indices[tied]))
+        tied_values, tied_indices = in_order(values[tied], indices[tied])
+        highest[tied, :k] = tied_values[:, :k]
+        best_indices[tied, :k] = tied_indices[:, :k]
     return highest[:, :k], best_indices[:, :k]
 
 

@@ -37,14 +37,19 @@ class Hits:
     query."""
 
     queries: TextList
-    found: Sequence[Sequence[Hit]]
+    hits: Sequence[Sequence[Hit]]
     empty: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """A JSON object a query: ``id``, ``query``, and ``documents`` of ``id``, ``score`` and, if known, ``text``;
         ``empty``, the reason for no document, if there is one."""
-        for id, query, hits in zip(self.queries.ids, self.queries, self.found, strict=True):
-            documents = [{name: value for name, value in vars(hit).items() if value is not None} for hit in hits]
+        for id, query, hits in zip(self.queries.ids, self.queries, self.hits, strict=True):
+            documents = []
+            for hit in hits:
+                document: dict[str, Any] = {"id": hit.id, "score": hit.score}
+                if hit.text is not None:
+                    document["text"] = hit.text
+                documents.append(document)
             row = {"id": id, "query": query, "documents": documents}
             if not documents and query in self.empty:
                 row["empty"] = self.empty[query]
@@ -55,7 +60,7 @@ class Hits:
         if form == "jsonl":
             write_jsonl(path, self.rows())
             return
-        pairs = zip(self.queries.ids, self.found, strict=True)
+        pairs = zip(self.queries.ids, self.hits, strict=True)
         write_run(path, {id: {hit.id: hit.score for hit in hits} for id, hits in pairs}, tag="retrokit")
 
 
@@ -73,9 +78,8 @@ class Opened:
             parse_all([(retrieval.registry_of(searcher), searcher)])
         self._faiss = settings.index
         self._export = open_export(index_folder) if index_folder is not None else None
-        documents = [] if corpus is None else list(read_corpus(texts_file(corpus, corpus_file), images=True))
-        self._texts = TextList([document.full_text for document in documents], [document.id for document in documents])
-        searched = self._export or self._texts
+        self._texts = _texts_of(corpus) if corpus is not None else TextList()
+        searched = self._texts if self._export is None else self._export
         self._index = retrieval.index_of(searcher or "", searched, settings.device, **settings.options())
 
     def make_ready(self) -> None:
@@ -88,20 +92,24 @@ class Opened:
         rankings = self._index.search(queries, k)
         ids: Any = self._texts.ids
         if self._export is not None:
-            ids = self._export.ids_at(place for _, places in rankings for place in places.tolist())
+            ids = self._export.ids_at(position for _, positions in rankings for position in positions.tolist())
         if self._faiss is not None:
             shares = self._index.account().configuration["index_recall"].items()
             recall = ", ".join(f"{name} {share}" for name, share in shares)
             notice(f"index {self._faiss} in proportion to exact search: {recall}")
         texts = self._texts
-        found = [
-            [
-                Hit(ids[position], score, texts[position] if texts else None)
-                for score, position in zip(scores.tolist(), positions.tolist(), strict=True)
-            ]
-            for scores, positions in rankings
-        ]
-        return Hits(queries, found, self._index.empty)
+        hits = []
+        for scores, positions in rankings:
+            hits_of_query = []
+            for score, position in zip(scores.tolist(), positions.tolist(), strict=True):
+                hits_of_query.append(Hit(ids[position], score, texts[position] if texts else None))
+            hits.append(hits_of_query)
+        return Hits(queries, hits, self._index.empty)
+
+
+def _texts_of(corpus: str) -> TextList:
+    documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
+    return TextList([document.full_text for document in documents], [document.id for document in documents])
 
 
 @taking(SearchSettings)

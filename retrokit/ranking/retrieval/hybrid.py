@@ -39,7 +39,9 @@ def min_max(scores: np.ndarray) -> np.ndarray:
     """
     values = np.asarray(scores, dtype=np.float64)
     reach = np.ptp(values) if len(values) else 0.0
-    return (values - values.min()) / reach if reach else np.zeros(len(values))
+    if not reach:
+        return np.zeros(len(values))
+    return (values - values.min()) / reach
 
 
 def z_scores(scores: np.ndarray) -> np.ndarray:
@@ -49,7 +51,9 @@ def z_scores(scores: np.ndarray) -> np.ndarray:
     [1.0, -1.0]
     """
     values = np.asarray(scores, dtype=np.float64)
-    return (values - values.mean()) / values.std() if len(values) and np.ptp(values) else np.zeros(len(values))
+    if not len(values) or not np.ptp(values):
+        return np.zeros(len(values))
+    return (values - values.mean()) / values.std()
 
 
 def blend(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
@@ -89,10 +93,14 @@ class Hybrid(Searcher):
     tuned_on: Mapping[str, Any] | None = None
 
     def __init__(self, a: Searcher, b: Searcher, fusion: str, weight: float | str, depth: int) -> None:
-        self.a, self.b, self.fusion, self.weight, self.depth = a, b, fusion, weight, depth
+        self.a = a
+        self.b = b
+        self.fusion = fusion
+        self.weight = weight
+        self.depth = depth
         self.by_ids = a.by_ids or b.by_ids
-        given: dict[str, Any] = {"a": a.spec, "b": b.spec, "fusion": fusion, "weight": weight, "depth": depth}
-        self.spec = str(retrieval.registry.parse(str(Spec("hybrid", given))))
+        params: dict[str, Any] = {"a": a.spec, "b": b.spec, "fusion": fusion, "weight": weight, "depth": depth}
+        self.spec = str(retrieval.registry.parse(str(Spec("hybrid", params))))
 
     def index(self, documents: TextList) -> HybridIndex:
         if self.weight == AUTO:
@@ -100,27 +108,34 @@ class Hybrid(Searcher):
         return HybridIndex(self, documents)
 
     def check(self, documents: TextList, queries: TextList) -> None:
-        for side in (self.a, self.b):
-            side.check(documents, queries)
+        self.a.check(documents, queries)
+        self.b.check(documents, queries)
+
+    def within(self, set_name: str) -> Searcher:
+        searcher = copy.copy(self)
+        searcher.a = self.a.within(set_name)
+        searcher.b = self.b.within(set_name)
+        return searcher
 
     def tuned(self, on: TuningQueries) -> Searcher:
         """The best of the weights 0, 0.05, …, 1; of equal ones that nearest to 0.5, then the lower."""
         searcher = copy.copy(self)
-        searcher.a, searcher.b = (Shared(side.tuned(on)) for side in (self.a, self.b))
+        searcher.a = Shared(self.a.tuned(on))
+        searcher.b = Shared(self.b.tuned(on))
         if self.weight != AUTO:
             return searcher
         depth = min(max(on.depth, self.depth), max(1, len(on.documents)))
-        sides = [
-            side.index(on.documents).search_without(on.queries, depth, on.left_out) for side in (searcher.a, searcher.b)
-        ]
+        rankings_a = searcher.a.index(on.documents).search_without(on.queries, depth, on.left_out)
+        rankings_b = searcher.b.index(on.documents).search_without(on.queries, depth, on.left_out)
         worth = {}
         with progress(f"tuning {self.spec}", _STEPS + 1, "weights") as advance:
             for step in range(_STEPS + 1):
-                lists = [fuse(a, b, self.fusion, step / _STEPS, on.depth) for a, b in zip(*sides, strict=True)]
-                worth[step] = on.measure(lists)
+                pairs = zip(rankings_a, rankings_b, strict=True)
+                worth[step] = on.measure([fuse(a, b, self.fusion, step / _STEPS, on.depth) for a, b in pairs])
                 advance(1)
         best = max(worth, key=lambda step: (worth[step], -abs(2 * step - _STEPS), -step))
-        searcher.weight, searcher.tuned_on = best / _STEPS, {**on.about, "value": worth[best]}
+        searcher.weight = best / _STEPS
+        searcher.tuned_on = {**on.about, "value": worth[best]}
         return searcher
 
     def fingerprint(self) -> str:
@@ -136,47 +151,60 @@ class HybridIndex(FilteredIndex):
 
     def __init__(self, searcher: Hybrid, documents: TextList) -> None:
         self._searcher = searcher
-        self._sides = searcher.a.index(documents), searcher.b.index(documents)
-        self._most = max(1, len(documents))
+        self._a = searcher.a.index(documents)
+        self._b = searcher.b.index(documents)
+        self._count = max(1, len(documents))
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
         """A document that one side lacks has the lowest score there, and by ranks 0."""
         hybrid = self._searcher
-        depth = min(max(k, hybrid.depth), self._most)
-        rankings = [side.search_without(queries, depth, left_out) for side in self._sides]
-        self.empty = {query: reason for side in self._sides for query, reason in side.empty.items()}
-        return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*rankings, strict=True)]
+        depth = min(max(k, hybrid.depth), self._count)
+        rankings_a = self._a.search_without(queries, depth, left_out)
+        rankings_b = self._b.search_without(queries, depth, left_out)
+        self.empty = {**self._a.empty, **self._b.empty}
+        pairs = zip(rankings_a, rankings_b, strict=True)
+        return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in pairs]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """The scores that texts would have among the documents of both sides."""
         hybrid = self._searcher
+        weight = float(hybrid.weight)
         keys = queries.ids or queries
         rows = {key: row for row, key in enumerate(keys)}  # a query stands with many texts
         distinct_queries = TextList((queries[row] for row in rows.values()), list(rows) if queries.ids else ())
         fused = np.zeros(len(texts))
-        for side, share in zip(self._sides, (1 - float(hybrid.weight), float(hybrid.weight)), strict=True):
-            rankings = dict(zip(rows, side.search(distinct_queries, min(hybrid.depth, self._most)), strict=True))
-            scores = zip(keys, side.score_pairs(queries, texts), strict=True)
-            fused += share * np.array([placed(rankings[key][0], score, hybrid.fusion) for key, score in scores])
+        for side, share in ((self._a, 1 - weight), (self._b, weight)):
+            rankings = side.search(distinct_queries, min(hybrid.depth, self._count))
+            ranked_scores = {key: scores for key, (scores, _) in zip(rows, rankings, strict=True)}
+            pairs = zip(keys, side.score_pairs(queries, texts), strict=True)
+            fused += share * np.array([placed(ranked_scores[key], score, hybrid.fusion) for key, score in pairs])
         return fused
 
     def account(self) -> Account:
         hybrid = self._searcher
-        a, b = (account_of(*side) for side in zip((hybrid.a, hybrid.b), self._sides, strict=True))
-        joined: dict[str, Any] = {"fusion": hybrid.fusion, "weight": hybrid.weight, "depth": hybrid.depth}
-        joined |= {} if hybrid.tuned_on is None else {"tuned_on": hybrid.tuned_on}
-        return Account({"a": a.configuration, "b": b.configuration, **joined}, {}, {**b.counts, **a.counts})
+        a = account_of(hybrid.a, self._a)
+        b = account_of(hybrid.b, self._b)
+        configuration = {
+            "a": a.configuration,
+            "b": b.configuration,
+            "fusion": hybrid.fusion,
+            "weight": hybrid.weight,
+            "depth": hybrid.depth,
+        }
+        if hybrid.tuned_on is not None:
+            configuration["tuned_on"] = hybrid.tuned_on
+        return Account(configuration, counts={**b.counts, **a.counts})
 
 
 def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
     """The ``k`` best of both rankings of one query, by ``(1 − weight) · a + weight · b``."""
     positions = np.union1d(a[1], b[1])
     fused = np.zeros(len(positions))
-    for (scores, places), share in ((a, 1 - weight), (b, weight)):
+    for (scores, ranked_positions), share in ((a, 1 - weight), (b, weight)):
         if len(scores):
             values = NORMALISED[fusion](scores)
             side = np.full(len(positions), 0.0 if fusion == "rrf" else values.min())
-            side[np.searchsorted(positions, places)] = values
+            side[np.searchsorted(positions, ranked_positions)] = values
             fused += share * side
     order = best_first(fused, positions)[:k]
     return fused[order], positions[order]
@@ -192,9 +220,10 @@ def placed(scores: np.ndarray, score: float, fusion: str) -> float:
     if not len(scores):
         return 0.0
     rounding = _ROUNDING * max(abs(float(scores[0])), abs(float(score)))
-    values, place = NORMALISED[fusion](scores), int(np.count_nonzero(scores > score + rounding))
+    values = NORMALISED[fusion](scores)
     if fusion == "rrf":
-        return float(values[place]) if place < len(values) else 0.0
+        rank = int(np.count_nonzero(scores > score + rounding))
+        return float(values[rank]) if rank < len(values) else 0.0
     reach = float(scores[0]) - float(scores[-1])
     above = max(float(score) - float(scores[-1]), 0.0)
     return float(values[-1] + (values[0] - values[-1]) * (above / reach if reach else 0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence, Set
 
@@ -28,10 +29,11 @@ LEFT_OUT = "run_documents_left_out"
 
 
 class RunSearcher(Searcher):
-    """A TREC run; ``-`` is standard input. ``scores`` has score and line, from 1, of each document of each query.
-    Raises :class:`DataError` for a wrong line."""
+    """A TREC run, also one of several sets; ``-`` is standard input. ``scores`` has score and line, from 1, of each
+    document of each query. Raises :class:`DataError` for a wrong line."""
 
     by_ids = True
+    has_whole_rankings = True
 
     def __init__(self, path: str) -> None:
         self.spec = f"run:{path}"
@@ -55,20 +57,13 @@ class RunSearcher(Searcher):
     def compare(self, documents: TextList, queries: TextList) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
         """Counts, reported once, of queries and documents of one side only; and the scores of the run's documents that
         are not among ``documents``, by query. Raises :class:`DataError` if the run has none of the queries."""
-        requested, there = set(self.ids_of(queries, "queries")), set(self.ids_of(documents, "documents"))
+        requested = set(self.ids_of(queries, "queries"))
         shared = [query for query in self.scores if query in requested]
+        others = [query for query in self.scores if query not in requested]
+        missing = len(requested) - len(shared)
         if not shared:
-            problem = f"none of its queries is among those searched for (the first is {next(iter(self.scores))!r})"
-            raise DataError(self.name, problem)
-        faults = Faults(self.name)
-        unlisted: dict[str, dict[str, float]] = {}
-        for query in shared:
-            for document, (score, line) in self.scores[query].items():
-                if document not in there:
-                    faults.add("documents", f"document {document!r} is not among those that are searched", line)
-                    unlisted.setdefault(query, {})[document] = score
-        missing, others = len(requested) - len(shared), [query for query in self.scores if query not in requested]
-        faults.report("documents", "{n} such lines keep their ranks in metrics, as in trec_eval")
+            raise DataError(self.name, f"none of its queries is among those searched for (the first is {others[0]!r})")
+        unlisted = self._unlisted(shared, documents)
         if missing:
             count = f"{missing:,} of {len(requested):,} queries are not in the run"
             notice(f"{self.name}: {count}; each counts as 0", once=True)
@@ -76,8 +71,35 @@ class RunSearcher(Searcher):
             line = next(iter(self.scores[others[0]].values()))[1]
             effect = f"{len(others):,} such queries of the run are left out"
             notice(f"{self.name}:{line}: query {others[0]!r} is not searched for; {effect}", once=True)
-        counts = {"queries_not_in_run": missing, "run_documents_not_in_corpus": faults.counts["documents"]}
-        return {"run_queries_without_judgements": len(others), **counts}, unlisted
+        counts = {
+            "run_queries_without_judgements": len(others),
+            "queries_not_in_run": missing,
+            "run_documents_not_in_corpus": sum(map(len, unlisted.values())),
+        }
+        return counts, unlisted
+
+    def _unlisted(self, queries: Sequence[str], documents: TextList) -> dict[str, dict[str, float]]:
+        """The scores of the documents that are not in ``documents``, by query; they are reported once."""
+        listed = set(self.ids_of(documents, "documents"))
+        faults = Faults(self.name)
+        unlisted: dict[str, dict[str, float]] = {}
+        for query in queries:
+            for document, (score, line) in self.scores[query].items():
+                if document not in listed:
+                    faults.add("documents", f"document {document!r} is not among those that are searched", line)
+                    unlisted.setdefault(query, {})[document] = score
+        faults.report("documents", "{n} such lines keep their ranks in metrics, as in trec_eval")
+        return unlisted
+
+    def within(self, set_name: str) -> Searcher:
+        """The rankings of the queries ``SET/QUERY``, as a run of several sets has them; without any, all."""
+        prefix = f"{set_name}/"
+        of_set = {query: ranked for query, ranked in self.scores.items() if query.startswith(prefix)}
+        if not of_set:
+            return self
+        searcher = copy.copy(self)
+        searcher.scores = {query.removeprefix(prefix): ranked for query, ranked in of_set.items()}
+        return searcher
 
     def ids_of(self, texts: TextList, what: str) -> Sequence[str]:
         """The ids of ``texts``; raises :class:`UsageError`, which calls them ``what``, if they have none."""

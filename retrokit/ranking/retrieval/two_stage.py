@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from retrokit.core.notices import notice
 from retrokit.core.registry import parse_all
 from retrokit.core.shards import Shards
 from retrokit.ranking import reranking, retrieval
-from retrokit.ranking.reranking.kept import KeptReranker
-from retrokit.ranking.retrieval import IDLE
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.reranking.kept import KeptReranker, key_of
+from retrokit.ranking.retrieval import IDLE, Stages
 from retrokit.ranking.retrieval.base import (
     Account,
     FilteredIndex,
@@ -59,24 +61,30 @@ class Fusion:
             return blend(first, second, self.blend)
         if self.fusion is None:
             return second
-        ranks, places = np.arange(1, len(second) + 1), np.empty(len(second), dtype=np.int64)
-        places[best_first(second, ranks)] = ranks
-        return reciprocal_ranks(ranks) + reciprocal_ranks(places)
+        first_ranks = np.arange(1, len(second) + 1)
+        second_ranks = np.empty(len(second), dtype=np.int64)
+        second_ranks[best_first(second, first_ranks)] = first_ranks
+        return reciprocal_ranks(first_ranks) + reciprocal_ranks(second_ranks)
+
+
+def fusion_of(stages: Stages) -> Fusion:
+    """How the scores of these stages become one. Raises :class:`UsageError` for a blend and a fusion."""
+    return Fusion(stages.depth, stages.blend, stages.fusion)
 
 
 class TwoStage(Searcher):
-    """What ``first`` finds, in the order of ``reranker``."""
+    """What ``first`` finds, in the order of ``reranker``, whose scores are cached in ``store``."""
 
-    def __init__(self, first: Searcher, reranker: KeptReranker, fusion: Fusion) -> None:
-        self.spec = first.spec
+    def __init__(self, first: Searcher, reranker: Reranker, fusion: Fusion, store: Shards) -> None:
+        self.spec, self.has_whole_rankings = first.spec, first.has_whole_rankings
         self.similarity = f"{first.similarity} + {reranker.spec}{fusion.name}"
-        self.first, self.reranker, self.fusion = first, reranker, fusion
+        self.first, self.reranker, self.fusion, self.store = first, reranker, fusion, store
 
     def index(self, documents: TextList) -> TwoStageIndex:
         return TwoStageIndex(self, documents)
 
     def fingerprint(self) -> str:
-        return f"{self.first.fingerprint()} {self.reranker.key} {self.fusion}"
+        return f"{self.first.fingerprint()} {key_of(self.reranker)} {self.fusion}"
 
     def portable_fingerprint(self) -> str:
         return f"{self.first.portable_fingerprint()} {self.reranker.fingerprint()} {self.fusion}"
@@ -89,12 +97,18 @@ class TwoStage(Searcher):
         searcher.first = self.first.tuned(on)
         return searcher
 
+    def within(self, set_name: str) -> Searcher:
+        searcher = copy.copy(self)
+        searcher.first = self.first.within(set_name)
+        return searcher
+
 
 class TwoStageIndex(FilteredIndex):
-    """The documents of the first stage."""
+    """The documents of the first stage, and the cost of reranking them."""
 
     def __init__(self, searcher: TwoStage, documents: TextList) -> None:
         self._searcher = searcher
+        self._reranker = KeptReranker(searcher.reranker, searcher.store)
         self._documents = documents
         self._first = searcher.first.index(documents)
         self._queries = self._empty = self._below = 0
@@ -107,10 +121,21 @@ class TwoStageIndex(FilteredIndex):
         firsts = self._first.search_without(queries, min(max(k, depth), at_most), left_out)
         self.empty = self._first.empty
         rows = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
-        lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in rows]
+        candidates = [[self._documents[position] for position in firsts[row][1][:depth].tolist()] for row in rows]
+        seconds = self._reranker.rank_lists([queries[row] for row in rows], candidates)
+        self._count_unmoved(seconds)
+        self._queries += len(rows)
+        self._empty += len(firsts) - len(rows)
+        self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
         rankings = list(firsts)
-        seconds = self._searcher.reranker.rank_lists([queries[row] for row in rows], lists)
-        spec, several = self._searcher.reranker.spec, [second for second in seconds if len(second) > 1]
+        for row, second in zip(rows, seconds, strict=True):
+            rankings[row] = _reranked(firsts[row], second, fusion)
+        return [(scores[:k], positions[:k]) for scores, positions in rankings]
+
+    def _count_unmoved(self, seconds: Sequence[np.ndarray]) -> None:
+        """Count, and report, the queries in whose several candidates the reranker's scores change nothing."""
+        spec = self._reranker.spec
+        several = [second for second in seconds if len(second) > 1]
         equal = sum(second.min() == second.max() for second in several)
         unmoved = sum(bool((np.diff(second) <= 0).all()) for second in several)
         if equal:
@@ -118,31 +143,18 @@ class TwoStageIndex(FilteredIndex):
             notice(f"{spec}: {problem}; their documents keep the first stage's order")
         elif unmoved and unmoved == len(several):
             notice(f"{spec}: changes the order of no query ({unmoved:,} of {len(seconds):,} have several documents)")
-        for row, second in zip(rows, seconds, strict=True):
-            before, positions = firsts[row]
-            top, below = len(second), np.arange(len(second), len(before))
-            scores = fusion.scores(before[:top], second)
-            order = best_first(scores, np.arange(top))
-            best = _distinct(scores[order])
-            # behind them, lower by 1 each or, where single precision would lose that, by a millionth of the size
-            behind = best.min() - max(1.0, abs(best.min()) * 1e-6) * (below - top + 1)
-            rankings[row] = np.concatenate([best, behind]), positions[np.concatenate([order, below])]
-        self._queries += len(rows)
         self._compared += len(several)
         self._unmoved += unmoved
-        self._empty += len(firsts) - len(rows)
-        self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
-        return [(scores[:k], positions[:k]) for scores, positions in rankings]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """The reranker's scores float32 ``[n]``; raises :class:`UsageError` for a blend or a fusion."""
         if self._searcher.fusion.name:
             raise UsageError(f"{self._searcher.similarity}: scores whole lists; cannot score pairs")
-        return self._searcher.reranker.score_pairs(queries, texts)
+        return self._reranker.score_pairs(queries, texts)
 
     def account(self) -> Account:
         first = account_of(self._searcher.first, self._first)
-        reranker, fusion = self._searcher.reranker, self._searcher.fusion
+        reranker, fusion = self._reranker, self._searcher.fusion
         counts = {
             "reranked_pairs": reranker.pairs,
             "queries_without_candidates": self._empty,
@@ -154,6 +166,18 @@ class TwoStageIndex(FilteredIndex):
         return Account(configuration, first.norms, {**first.counts, **counts})
 
 
+def _reranked(first: Ranking, second: np.ndarray, fusion: Fusion) -> Ranking:
+    """The ranking of the first stage with its best documents, which have scores ``second``, in their new order."""
+    scores, positions = first
+    count, below = len(second), np.arange(len(second), len(scores))
+    fused = fusion.scores(scores[:count], second)
+    order = best_first(fused, np.arange(count))
+    best = _distinct(fused[order])
+    # behind them, lower by 1 each or, where single precision would lose that, by a millionth of the size
+    behind = best.min() - max(1.0, abs(best.min()) * 1e-6) * (below - count + 1)
+    return np.concatenate([best, behind]), positions[np.concatenate([order, below])]
+
+
 def _distinct(scores: np.ndarray) -> np.ndarray:
     """Descending scores ``[n]``, equal ones lowered by the least step of single precision, so that a sort keeps their
     order.
@@ -162,18 +186,34 @@ def _distinct(scores: np.ndarray) -> np.ndarray:
     [2.0, 1.0, 0.9999998807907104]
     """
     lowered = scores.astype(np.float64)
-    for place in range(1, len(lowered) if (np.diff(scores.astype(np.float32)) >= 0).any() else 0):
-        before = np.float32(lowered[place - 1])
-        if np.float32(lowered[place]) >= before:
-            lowered[place] = before - np.spacing(max(abs(before), np.float32(1e-6)))
+    if not (np.diff(scores.astype(np.float32)) >= 0).any():
+        return lowered
+    for rank in range(1, len(lowered)):
+        before = np.float32(lowered[rank - 1])
+        if np.float32(lowered[rank]) >= before:
+            lowered[rank] = before - np.spacing(max(abs(before), np.float32(1e-6)))
     return lowered
 
 
 def two_stage(
-    first: str, reranker: str, depth: int, blend: float | None, fusion: str | None, device: str | None = None
+    first: str | None,
+    reranker: str,
+    depth: int,
+    blend: float | None,
+    fusion: str | None,
+    work: str | None,
+    device: str | None = None,
 ) -> TwoStage:
-    """The searcher or the encoder ``first``, and the reranker of that spec behind it."""
+    """The searcher or the encoder ``first``, and the reranker of that spec behind it. Raises :class:`UsageError` for
+    wrong specs, or no first stage."""
+    if first is None:
+        raise UsageError(f"two-stage:reranker={reranker}: has no first stage and cannot search; give first=")
     together = Fusion(depth, blend, fusion)
     parse_all([(retrieval.registry_of(first), first), (reranking.registry_of(reranker), reranker)])
-    loaded = KeptReranker(reranking.create(reranker, device), Shards(None))
-    return TwoStage(retrieval.create(first, device=device), loaded, together)
+    loaded = reranking.create(reranker, device)
+    return TwoStage(retrieval.create(first, device=device), loaded, together, store_at(work))
+
+
+def store_at(work: str | None) -> Shards:
+    """The store of scores in the folder ``work``; ``None``: nothing is stored."""
+    return Shards(Path(work) if work is not None else None)

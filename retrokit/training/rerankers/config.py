@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.registry import Registry
-from retrokit.core.settings import FOLDER, Settings, setting
+from retrokit.core.settings import FOLDER, PRECISIONS, Settings, setting
 from retrokit.metrics.names import metric_names
 from retrokit.ranking import reranking
 from retrokit.training.config import (
@@ -15,10 +15,10 @@ from retrokit.training.config import (
     CHECKPOINTS,
     EVALUATION,
     LOSS,
+    NO_DATA,
     OPTIMIZER,
     OUTPUT,
     TrainingConfig,
-    one_of,
     rank_or_spec,
 )
 
@@ -34,6 +34,8 @@ LOSSES = ("binary", "lambda", "ranknet", "kl", "margin-mse", "mse")
 TAUGHT = LOSSES[3:]
 
 DATA = "Data"
+_PAIRS = (f"verifier={reranking.CROSS_ENCODER}", f"verifier={reranking.GENERATIVE}")
+"""Rerankers that read both texts at once, and not a map of their tokens."""
 
 
 @dataclass(frozen=True)
@@ -57,39 +59,82 @@ class VerifierConfig(TrainingConfig, _What):
 
     encoder: str = setting(help="Encoder of the token maps, or model to start from.", argument=True, names="encoders")
     data: Sequence[str] = setting(
-        help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", panel=DATA, names="data"
+        help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", panel=DATA, names="data", missing=NO_DATA
     )
     _: KW_ONLY
     dev: Sequence[str] = setting((), "Measure on these. Default: a tenth, at most 500 anchors.", DATA, names="data")
     start: str | None = setting(
-        None, "Start from this verifier of the same spec, or default.", DATA, result=False, names="runs"
+        None,
+        "Start from this verifier of the same spec, or default.",
+        DATA,
+        result=False,
+        names="runs",
+        excludes=_PAIRS,
     )
-    loss: str | None = setting(None, "Minimise binary, lambda, ranknet, kl, margin-mse or mse. Default: binary.", LOSS)
+    loss: str | None = setting(
+        None,
+        "Minimise binary, lambda, ranknet, kl, margin-mse or mse. Default: binary.",
+        LOSS,
+        choices=LOSSES,
+        metavar="TEXT",
+        needs=_PAIRS,
+    )
     teacher_temperature: float | None = setting(
-        None, "Divide the teacher's scores by this (kl). Default: 1.", LOSS, above=0
+        None, "Divide the teacher's scores by this (kl). Default: 1.", LOSS, above=0, needs=("loss=kl",)
     )
-    end_to_end: bool = setting(False, "Train the encoder too, and save it.", OPTIMIZER)
+    end_to_end: bool = setting(False, "Train the encoder too, and save it.", OPTIMIZER, excludes=_PAIRS)
     lora: int | str | None = setting(
-        None, "Train low-rank updates: 16, or rank=16,alpha=32.", OPTIMIZER, above=0, read=rank_or_spec, extra="lora"
+        None,
+        "Train low-rank updates: 16, or rank=16,alpha=32.",
+        OPTIMIZER,
+        above=0,
+        read=rank_or_spec,
+        extra="lora",
+        excludes=_PAIRS[:1],
     )
     encoder_dropout: float | None = setting(
-        None, "Set the encoder's dropout probability. Default: its own.", OPTIMIZER, minimum=0, maximum=1
+        None,
+        "Set the encoder's dropout probability. Default: its own.",
+        OPTIMIZER,
+        minimum=0,
+        below=1,
+        needs=("end_to_end",),
+        excludes=_PAIRS,
     )
-    in_batch: int | None = setting(None, "Compare with N other documents. Default: 8 (cross: 2).", BATCHES, above=0)
-    batch_size: int | None = setting(None, "Batch N examples. Default: by kind, 16 to 128.", BATCHES, above=0)
+    in_batch: int | None = setting(
+        None,
+        "Compare with N other documents. Default: 8 (cross: 2).",
+        BATCHES,
+        above=0,
+        excludes=tuple(f"loss={name}" for name in TAUGHT),
+    )
+    batch_size: int | None = setting(None, "Batch N examples. Default: by kind, 16 to 128.", BATCHES)
     max_length: int | None = setting(
-        None, "Truncate pairs to N tokens (cross-encoder); saved with it.", BATCHES, above=0
+        None, "Truncate pairs to N tokens (cross-encoder); saved with it.", BATCHES, needs=_PAIRS
     )
     lr: float | None = setting(
         None, "Set the peak learning rate. Default: 1e-4 (cross: 2e-5).", OPTIMIZER, above=0, maximum=100
     )
     encoder_lr: float | None = setting(
-        None, "Set the encoder's peak rate. Default: 1e-5 (`lora=`: 1e-4).", OPTIMIZER, above=0, maximum=100
+        None,
+        "Set the encoder's peak rate. Default: 1e-5 (`lora=`: 1e-4).",
+        OPTIMIZER,
+        above=0,
+        maximum=100,
+        needs=("end_to_end",),
+        excludes=_PAIRS,
     )
-    precision: str = setting("auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER)
-    eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION, above=0)
+    precision: str = setting(
+        "auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS, metavar="TEXT"
+    )
+    eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION)
     best_metric: str | None = setting(
-        None, "Select weights by ndcg@10, accuracy or roc_auc (default).", EVALUATION, canonical=metric_names
+        None,
+        "Select weights by ndcg@10, accuracy or roc_auc (default).",
+        EVALUATION,
+        canonical=metric_names,
+        choices=METRICS,
+        metavar="TEXT",
     )
     cache: str | None = setting(
         None,
@@ -97,6 +142,7 @@ class VerifierConfig(TrainingConfig, _What):
         OUTPUT,
         result=False,
         writes=FOLDER,
+        excludes=("end_to_end", *_PAIRS),
     )
 
     @property
@@ -128,13 +174,17 @@ class VerifierConfig(TrainingConfig, _What):
 
     def resolved(self) -> VerifierConfig:
         """With the defaults that depend on other options."""
-        defaults: dict[str, Any] = {
-            "lr": 2e-5 if self.reads_pairs and not self.lora else 1e-4,
-            "in_batch": None if self.is_taught else 2 if self.reads_pairs else 8,
-            "loss": LOSSES[0] if self.reads_pairs else None,
-            "encoder_lr": (1e-4 if self.lora else 1e-5) if self.end_to_end else None,
-            "teacher_temperature": 1.0 if self.loss == "kl" else None,
-        }
+        defaults: dict[str, Any] = {"lr": 1e-4}
+        if self.reads_pairs:
+            defaults["loss"] = LOSSES[0]
+            if not self.lora:
+                defaults["lr"] = 2e-5
+        if not self.is_taught:
+            defaults["in_batch"] = 2 if self.reads_pairs else 8
+        if self.end_to_end:
+            defaults["encoder_lr"] = 1e-4 if self.lora else 1e-5
+        if self.loss == "kl":
+            defaults["teacher_temperature"] = 1.0
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     def inputs(self) -> list[str]:
@@ -145,27 +195,13 @@ class VerifierConfig(TrainingConfig, _What):
 
         return [(reranking.verifiers, self.verifier), *super().specs(), *((sources, spec) for spec in self.dev)]
 
-    def combination_problems(self) -> list[str | None]:
-        precisions = ("auto", "fp32", "bf16", *(("fp16",) if self.reads_pairs else ()))
-        others: tuple[str, ...] = (
-            ("start", "end_to_end", "lora", "encoder_lr", "encoder_dropout", "cache")
-            if self.reads_pairs
-            else ("loss", "max_length")
-        )
-        others = tuple(name for name in others if name != "lora" or not self.is_generative)
-        wrong = [f"`{name}=`" for name in others if getattr(self, name) not in (None, False)]
-        kinds = "verifiers on token maps" if self.reads_pairs else "cross-encoder"
-        return [
-            f"{', '.join(wrong)}: only for {kinds}, not for {self.verifier}" if wrong else None,
-            one_of("loss", self.loss, LOSSES) if self.loss is not None else None,
-            one_of("best_metric", self.best_metric, METRICS) if self.best_metric is not None else None,
-            one_of("precision", self.precision, precisions),
-            "`teacher_temperature=` is for `loss=` kl" if self.teacher_temperature and self.loss != "kl" else None,
-            f"`in_batch=` is not for `loss=` {self.loss}" if self.is_taught and self.in_batch else None,
-            *(
-                f"`{name}=` needs `end_to_end=`"
-                for name in ("encoder_lr", "encoder_dropout", "lora")
-                if getattr(self, name) is not None and not self.end_to_end and not self.reads_pairs
-            ),
-            "`cache=` and `end_to_end=` exclude each other" if self.cache is not None and self.end_to_end else None,
-        ]
+    def values_of(self, name: str) -> Sequence[Any]:
+        """As the base class; for ``verifier``, its registered name."""
+        return [reranking.verifiers.parse(self.verifier).name] if name == "verifier" else super().values_of(name)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.lora is not None and not self.reads_pairs and not self.end_to_end:
+            yield "`lora=` needs `end_to_end=`"
+        if self.precision == "fp16" and not self.reads_pairs:
+            yield f"`precision=` fp16 and `verifier=` {self.verifier} exclude each other"

@@ -43,30 +43,30 @@ Scored = tuple[str, list[str], list[float]]
 
 def pairs(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """A row a pair, for the library's pointwise losses."""
-    return [
-        {"query": anchor, "document": document, "label": value}
-        for anchor, documents, values in scored
-        for document, value in zip(documents, values, strict=True)
-    ]
+    rows: list[dict[str, Any]] = []
+    for anchor, documents, labels in scored:
+        for document, label in zip(documents, labels, strict=True):
+            rows.append({"query": anchor, "document": document, "label": label})
+    return rows
 
 
 def lists(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """A row an anchor, for its listwise losses."""
-    return [{"query": anchor, "documents": documents, "label": values} for anchor, documents, values in scored]
+    return [{"query": anchor, "documents": documents, "label": labels} for anchor, documents, labels in scored]
 
 
 def tuples(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """A row an anchor with a column a document, for MarginMSELoss; a row a negative if their numbers differ."""
-    if len({len(documents) for _, documents, _ in scored}) > 1:
-        scored = [
-            (anchor, [documents[0], documents[i]], [values[0], values[i]])
-            for anchor, documents, values in scored
-            for i in range(1, len(documents))
-        ]
-    return [
-        {"query": anchor, **{str(i): document for i, document in enumerate(documents)}, "label": values}
-        for anchor, documents, values in scored
-    ]
+    is_even = len({len(documents) for _, documents, _ in scored}) <= 1
+    rows: list[dict[str, Any]] = []
+    for anchor, documents, labels in scored:
+        if is_even:
+            columns = {str(index): document for index, document in enumerate(documents)}
+            rows.append({"query": anchor, **columns, "label": labels})
+            continue
+        for document, label in zip(documents[1:], labels[1:], strict=True):
+            rows.append({"query": anchor, "0": documents[0], "1": document, "label": [labels[0], label]})
+    return rows
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,20 @@ LOSSES = {
 class CrossEncoderRun(RerankerTrainer):
     """Trains a cross-encoder; ``weight`` is that of a positive under ``binary``, against a negative's 1."""
 
-    def __init__(self, model: CrossEncoder, *of_any: Any, weight: float, **options: Any) -> None:
-        super().__init__(model, *of_any, **options)
-        self.cross_encoder, self.taken = model, LOSSES[str(self.config.loss)]
-        of_loss = {"pos_weight": torch.tensor(weight)} if self.config.loss == "binary" else {}
-        self.loss = self.taken.kind(model, **of_loss).to(self.args.device)
+    def __init__(self, model: CrossEncoder, *shared: Any, weight: float, **options: Any) -> None:
+        super().__init__(model, *shared, **options)
+        self.cross_encoder = model
+        loss = LOSSES[str(self.config.loss)]
+        loss_options = {"pos_weight": torch.tensor(weight)} if self.config.loss == "binary" else {}
+        self.loss = loss.kind(model, **loss_options).to(self.args.device)
+        self.rows = loss.rows
         self.collate = CrossEncoderDataCollator(preprocess_fn=model.preprocess)
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """The library's loss of a batch."""
-        columns = self.on_device(self.collate(self.taken.rows(self.scored(inputs["batch"].examples))))
+        columns = self.on_device(self.collate(self.rows(self.scored(inputs["batch"].examples))))
         labels = columns.pop("label")
         self.loss.model = _InParts(model, self.cross_encoder)
         loss: Tensor = self.loss(list(columns.values()), labels)
@@ -110,20 +112,20 @@ class CrossEncoderRun(RerankerTrainer):
 
     def scored(self, examples: Sequence[Example]) -> list[Scored]:
         """The examples' own documents with a teacher's scores, or with drawn ones."""
+        scored: list[Scored] = []
         if self.config.is_taught:
-            divided = self.config.teacher_temperature or 1.0
-            taught = ((*texts_of_record(example.record), example.record) for example in examples)
-            return [
-                (anchor, list(documents), [score / divided for score in record.scores])
-                for anchor, documents, record in taught
-                if isinstance(record, Pair)
-            ]
+            temperature = self.config.teacher_temperature or 1.0
+            for example in examples:
+                if isinstance(example.record, Pair):
+                    anchor, documents = texts_of_record(example.record)
+                    labels = [score / temperature for score in example.record.scores]
+                    scored.append((anchor, list(documents), labels))
+            return scored
         drawn = self.candidates(examples)
-        taken = ([drawn.documents[i] for i in row if i >= 0] for row in drawn.columns.tolist())
-        return [
-            (anchor, documents, [1.0, *[0.0] * (len(documents) - 1)])
-            for anchor, documents in zip(drawn.anchors, taken, strict=True)
-        ]
+        for anchor, columns in zip(drawn.anchors, drawn.columns.tolist(), strict=True):
+            texts = [drawn.documents[column] for column in columns if column >= 0]
+            scored.append((anchor, texts, [1.0] + [0.0] * (len(texts) - 1)))
+        return scored
 
     def measure(self) -> dict[str, float]:
         reranker = of_model("", self.cross_encoder)
@@ -147,15 +149,16 @@ class _InParts(nn.Module):
         """``scores`` ``[n, labels]`` in the order of the pairs."""
         mask = features["attention_mask"]
         lengths, order = mask.sum(dim=1).sort(descending=True, stable=True)
-        most = CPU_TOKENS if mask.device.type == "cpu" else tokens_at_once(mask.device)
+        max_tokens = CPU_TOKENS if mask.device.type == "cpu" else tokens_at_once(mask.device)
         scores = []
-        for start, end in ranges_of_tokens(lengths.tolist(), most):
+        for start, end in ranges_of_tokens(lengths.tolist(), max_tokens):
             rows = order[start:end]
-            read = mask[rows].any(dim=0)
-            part = {
-                name: value[rows][:, read] if isinstance(value, Tensor) else value for name, value in features.items()
-            }
-            scores.append(self.model(part)["scores"])
+            columns = mask[rows].any(dim=0)
+            batch = dict(features)
+            for name, value in features.items():
+                if isinstance(value, Tensor):
+                    batch[name] = value[rows][:, columns]
+            scores.append(self.model(batch)["scores"])
         return {"scores": torch.cat(scores)[order.argsort()]}
 
 
@@ -186,8 +189,10 @@ class CrossEncoderPlan(RerankerJob):
         return training_precision(self.config, self.model, self.device)
 
     def trainer(self, options: Options) -> RunTrainer:
-        of_any = self.model, options, self.loader, {"": float(self.config.lr or 0)}
-        return CrossEncoderRun(*of_any, config=self.config, lists=self.lists, weight=self.weight)
+        rates = {"": float(self.config.lr or 0)}
+        return CrossEncoderRun(
+            self.model, options, self.loader, rates, config=self.config, lists=self.lists, weight=self.weight
+        )
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(self.model, trainer.folder.target)
@@ -210,20 +215,21 @@ def plan_cross_encoder(config: VerifierConfig, material: Material, device: str |
     reranker = of_model("", model)
     lengths = {"pair": describe_lengths(reranker.lengths(queries, documents), model.max_seq_length)}
     negatives = [len(data[i].document_ids) - 1 for i in range(0, len(data), 1 + len(data) // LENGTH_SAMPLE)]
-    where, parameters = torch.device(model.device), sum(value.numel() for value in model.parameters())
+    model_device = torch.device(model.device)
+    parameters = sum(value.numel() for value in model.parameters())
     trainable = sum(value.numel() for value in model.parameters() if value.requires_grad)
-    dtype = name_of(training_precision(config, model, where))
-    of_job = material.of_job(
+    precision = name_of(training_precision(config, model, model_device))
+    fields = material.of_job(
         config,
-        where,
-        dtype,
-        reranker.fingerprint(),
-        lengths,
-        {"verifier": parameters, "trainable": trainable},
-        {"precision": dtype},
+        model_device,
+        computes_in=precision,
+        fingerprint=reranker.fingerprint(),
+        lengths=lengths,
+        parameters={"verifier": parameters, "trainable": trainable},
+        precision=precision,
     )
     # the negatives of a positive, drawn ones included
-    return CrossEncoderPlan(**of_job, model=model, weight=float(np.mean(negatives)) + float(config.in_batch or 0))
+    return CrossEncoderPlan(**fields, model=model, weight=float(np.mean(negatives)) + float(config.in_batch or 0))
 
 
 def _card(name: str, preflight: VerifierPreflight, history: list[dict[str, Any]], outcome: Outcome) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from retrokit.ranking import reranking
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
 from retrokit.training.loss import known_pairs
 from retrokit.training.preflight import of_any_run
-from retrokit.training.processes import place
+from retrokit.training.processes import process_count, process_rank
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.run import Job, check_taught, identity_of, provenance
 from retrokit.training.trainer import RunTrainer
@@ -91,14 +92,17 @@ class RerankerJob(Job):
 class RerankerTrainer(RunTrainer):
     """Trains a reranker, and measures it on ``lists``."""
 
-    def __init__(self, *of_any: Any, config: VerifierConfig, lists: RankedLists) -> None:
-        super().__init__(*of_any)
+    def __init__(self, *shared: Any, config: VerifierConfig, lists: RankedLists) -> None:
+        super().__init__(*shared)
         self.config, self.lists = config, lists
 
     def candidates(self, examples: Sequence[Example]) -> Candidates:
         """The candidates of each anchor, drawn by the seed, the step and the process."""
-        step, (rank, _) = self.state.global_step + 1, place()
-        random = np.random.default_rng([self.config.seed, step, *([rank] if rank else [])])
+        rank = process_rank()
+        seeds = [self.config.seed, self.state.global_step + 1]
+        if rank > 0:
+            seeds.append(rank)
+        random = np.random.default_rng(seeds)
         return draw_candidates(examples, self.loader.data.positives, self.config.in_batch or 0, random)
 
 
@@ -120,12 +124,18 @@ class Material:
         fingerprint: str,
         lengths: dict[str, Any],
         parameters: dict[str, int],
-        resolved: dict[str, str],
-        **identity: str,
+        precision: str | None = None,
+        start_digest: str | None = None,
     ) -> dict[str, Any]:
         """The fields of any reranker's job."""
+        digests: dict[str, list[str] | str] = dict(self.digests)
+        if start_digest is not None:
+            digests["start_digest"] = start_digest
+        resolved: dict[str, Any] = {"batch_size": config.examples}
+        if precision is not None:
+            resolved["precision"] = precision
         preflight = VerifierPreflight(
-            **of_any_run(config, self.batches, device, lengths, batch_size=config.examples, **resolved),
+            **of_any_run(config, self.batches, device, lengths, **resolved),
             held_out=self.held_out,
             parameters=parameters,
         )
@@ -134,28 +144,30 @@ class Material:
             "batches": self.batches,
             "metric": self.metric,
             "preflight": preflight,
-            "identity": identity_of(config, device, computes_in, fingerprint, self.digests, **identity),
+            "identity": identity_of(config, device, computes_in, fingerprint, digests),
             "lists": self.lists,
         }
 
 
 def read_material(config: VerifierConfig) -> Material:
     """Read and check it all; raises :class:`DataError` and :class:`UsageError`."""
-    few = config.reads_pairs
     sources = [read_source(spec, config.kind) for spec in config.data]
     dev = [read_source(spec, "pairs") for spec in config.dev]
     if config.is_taught:
         check_taught(sources)
     measured = dev
     if not dev:
-        sources, measured = hold_out(sources, HELD_OUT, most=FEW_HELD_OUT if few else MOST_HELD_OUT)
-    held_out = [record for source in measured for record in pairs_of(source)]
-    lists = RankedLists.of(held_out, FEW_OTHERS if few else OTHERS)
-    if config.best_metric == "roc_auc" and not sum(lists.negatives):
+        sources, measured = hold_out(sources, HELD_OUT, most=FEW_HELD_OUT if config.reads_pairs else MOST_HELD_OUT)
+    held_out = list(chain.from_iterable(map(pairs_of, measured)))
+    lists = RankedLists.of(held_out, FEW_OTHERS if config.reads_pairs else OTHERS)
+    has_negatives = sum(lists.negatives) > 0
+    if config.best_metric == "roc_auc" and not has_negatives:
         raise UsageError("`best_metric=` roc_auc: the held-out examples have no negatives")
     # with near-misses nDCG@10 is soon 1, and it does not measure a threshold for all anchors
-    metric = config.best_metric or ("roc_auc" if sum(lists.negatives) else "ndcg@10")
-    batches = Batches(TrainingSet(sources), config.examples, config.seed, *place(), mix=config.mix)
+    metric = config.best_metric or ("roc_auc" if has_negatives else "ndcg@10")
+    batches = Batches(
+        TrainingSet(sources), config.examples, config.seed, process_rank(), process_count(), mix=config.mix
+    )
     digests = {"data_digests": [source.digest for source in sources], "dev_digests": [source.digest for source in dev]}
     return Material(batches, lists, len(held_out), metric, digests)
 
@@ -167,13 +179,13 @@ class Candidates:
     Attributes:
         columns: positions among the documents, int64 ``[n, k]``: the anchor's positive, its negatives, then documents
             of others; −1 is padding.
-        own: whether they are the anchor's own negatives, bool ``[n, k]``.
+        is_negative: whether they are the anchor's own negatives, bool ``[n, k]``.
     """
 
     anchors: list[str]
     documents: list[str]
     columns: Tensor
-    own: Tensor
+    is_negative: Tensor
 
 
 def draw_candidates(
@@ -184,21 +196,21 @@ def draw_candidates(
     A document that is a known positive of the anchor (``positives``: sorted codes) is never among the others.
     """
     anchors, lists = zip(*(texts_of_record(example.record) for example in examples), strict=True)
-    documents = [text for texts in lists for text in texts]
-    ids = torch.tensor([number for example in examples for number in example.document_ids])
-    known = known_pairs(positives, torch.tensor([example.anchor_id for example in examples]), ids).numpy()
+    documents = list(chain.from_iterable(lists))
+    ids = torch.tensor(list(chain.from_iterable(example.document_ids for example in examples)))
+    is_positive = known_pairs(positives, torch.tensor([example.anchor_id for example in examples]), ids).numpy()
     counts = [len(example.document_ids) for example in examples]
     starts = np.cumsum([0, *counts])
     rows = []
     for i, count in enumerate(counts):
-        mine = np.arange(starts[i], starts[i] + count)
-        free = np.flatnonzero(~known[i])
-        free = free[~np.isin(ids[free].numpy(), ids[mine].numpy())]
-        rows.append(torch.from_numpy(np.concatenate([mine, random.permutation(free)[:in_batch]])))
+        example_documents = np.arange(starts[i], starts[i] + count)
+        free = np.flatnonzero(~is_positive[i])
+        free = free[~np.isin(ids[free].numpy(), ids[example_documents].numpy())]
+        rows.append(torch.from_numpy(np.concatenate([example_documents, random.permutation(free)[:in_batch]])))
     columns = pad_sequence(rows, batch_first=True, padding_value=-1)
-    place = torch.arange(columns.shape[1])
-    own = (place > 0) & (place < torch.tensor(counts)[:, None])
-    return Candidates(list(anchors), documents, columns, own)
+    rank = torch.arange(columns.shape[1])
+    is_negative = (rank > 0) & (rank < torch.tensor(counts)[:, None])
+    return Candidates(list(anchors), documents, columns, is_negative)
 
 
 def pairs_of(source: Source) -> Iterator[Pair]:
@@ -230,9 +242,9 @@ class RankedLists:
         starts, negatives = [0], []
         for record in records:
             drawn = [pool[i] for i in random.permutation(len(pool))[: 2 * others].tolist()]
-            mine = [record.positive, *record.negatives]
             avoided = {record.anchor, *record.negatives, *positives[record.anchor]}
-            candidates = [*mine, *[text for text in drawn if text not in avoided][:others]]
+            free = [text for text in drawn if text not in avoided]
+            candidates = [record.positive, *record.negatives, *free[:others]]
             queries += [record.anchor] * len(candidates)
             documents += candidates
             starts.append(len(documents))
@@ -244,15 +256,17 @@ class RankedLists:
         is better). Ties count against the positive."""
         from retrokit.metrics.separation import roc_auc
 
-        lists = list(zip(self.starts, self.starts[1:], strict=False))
-        ranks = np.array([1 + int((scores[a + 1 : b] >= scores[a]).sum()) for a, b in lists])
-        own = [scores[a + 1 : a + 1 + count] for (a, _), count in zip(lists, self.negatives, strict=True)]
+        ranks, negative_scores = [], []
+        for (start, end), count in zip(pairwise(self.starts), self.negatives, strict=True):
+            ranks.append(1 + int((scores[start + 1 : end] >= scores[start]).sum()))
+            negative_scores.append(scores[start + 1 : start + 1 + count])
+        rank = np.array(ranks)
         results = {
-            "ndcg@10": float(np.where(ranks <= 10, 1 / np.log2(1 + ranks), 0.0).mean()),
-            "accuracy": float((ranks == 1).mean()),
+            "ndcg@10": float(np.where(rank <= 10, 1 / np.log2(1 + rank), 0.0).mean()),
+            "accuracy": float((rank == 1).mean()),
         }
-        negative = np.concatenate(own)
+        negative = np.concatenate(negative_scores)
         if len(negative):
-            results["roc_auc"] = roc_auc(np.array([scores[a] for a, _ in lists]), negative)
+            results["roc_auc"] = roc_auc(scores[self.starts[:-1]], negative)
             results["negative_score"] = float(negative.mean())
         return results

@@ -43,7 +43,7 @@ TOKENS_FOLDER = "tokens"
 COSINE_SCALE = 20.0  # multiplies cosines, not logits
 
 
-def verifier_loss(scores: Tensor, own: Tensor, learns_logits: bool) -> Tensor:
+def verifier_loss(scores: Tensor, is_negative: Tensor, learns_logits: bool) -> Tensor:
     """The loss, a scalar: rank an anchor's positive first, and separate it from near-misses by one threshold.
 
     The first term is a cross-entropy over the anchor's candidates. A verifier that yields logits also has a binary
@@ -51,7 +51,7 @@ def verifier_loss(scores: Tensor, own: Tensor, learns_logits: bool) -> Tensor:
 
     Args:
         scores: of each anchor's candidates, float32 ``[n, k]``, its positive first; −∞ is padding.
-        own: whether they are the anchor's own negatives, bool ``[n, k]``.
+        is_negative: whether they are the anchor's own negatives, bool ``[n, k]``.
         learns_logits: whether the scores are logits, not cosines.
 
     >>> even = torch.zeros(2, 2)
@@ -65,7 +65,7 @@ def verifier_loss(scores: Tensor, own: Tensor, learns_logits: bool) -> Tensor:
         return ranking
     others = torch.isfinite(scores)
     others[:, 0] = False
-    negative = own if bool(own.any()) else others
+    negative = is_negative if bool(is_negative.any()) else others
     return ranking + _binary(scores[:, 0], 1.0) + _binary(scores[negative], 0.0)
 
 
@@ -91,23 +91,23 @@ class Judge(nn.Module):
         if self.cache is None and not self._encoder.with_tokens().tells_roles_apart:  # one pass for both
             both = self._tokens([*candidates.anchors, *candidates.documents], "document")
             count = len(candidates.anchors)
-            queries = TokenBlock(*(part[:count] for part in both))
-            documents = TokenBlock(*(part[count:] for part in both))
+            queries = TokenBlock(both.tokens[:count], both.mask[:count])
+            documents = TokenBlock(both.tokens[count:], both.mask[count:])
         else:
             queries = self._tokens(candidates.anchors, "query")
             documents = self._tokens(candidates.documents, "document")
         columns = candidates.columns.to(queries.mask.device)
-        rows, places = torch.nonzero(columns >= 0, as_tuple=True)
+        rows, ranks = torch.nonzero(columns >= 0, as_tuple=True)
         by_length = queries.mask.sum(dim=1)[rows].argsort()  # queries of a length share maps, which have little padding
-        rows, places = rows[by_length], places[by_length]
+        rows, ranks = rows[by_length], ranks[by_length]
         at_once = max(1, self.scorer.cells // max(1, queries.mask.shape[1] * documents.mask.shape[1]))
-        parts = []
-        for row, column in zip(rows.split(at_once), columns[rows, places].split(at_once), strict=True):
+        scores_of_parts = []
+        for row, column in zip(rows.split(at_once), columns[rows, ranks].split(at_once), strict=True):
             query, document = queries.at(row), documents.at(column)
-            parts.append(self.scorer(pair_maps(query, document), query.mask, document.mask))
-        pair_scores = torch.cat(parts)
+            scores_of_parts.append(self.scorer(pair_maps(query, document), query.mask, document.mask))
+        pair_scores = torch.cat(scores_of_parts)
         scores = pair_scores.new_full(columns.shape, -torch.inf)
-        return scores.index_put((rows, places), pair_scores)
+        return scores.index_put((rows, ranks), pair_scores)
 
     def _tokens(self, texts: list[str], role: Role) -> TokenBlock:
         """Unit token embeddings, from the cache or with gradients."""
@@ -123,8 +123,8 @@ class Judge(nn.Module):
 class VerifierTrainer(RerankerTrainer):
     """Trains ``judge`` on the token embeddings of ``encoder``."""
 
-    def __init__(self, judge: Judge, *of_any: Any, encoder: Encoder, **options: Any) -> None:
-        super().__init__(judge, *of_any, **options)
+    def __init__(self, judge: Judge, *shared: Any, encoder: Encoder, **options: Any) -> None:
+        super().__init__(judge, *shared, **options)
         self.judge, self.encoder = judge, encoder
 
     def begin(self) -> None:
@@ -138,11 +138,14 @@ class VerifierTrainer(RerankerTrainer):
         return TokenCache(cache, self.encoder.with_tokens(), self.config.precision)
 
     def _encode_all(self) -> None:
-        records = [record for source in self.loader.data.sources for record in pairs_of(source)]
-        documents = [text for record in records for text in (record.positive, *record.negatives)]
+        queries, documents = dict.fromkeys(self.lists.queries), dict.fromkeys(self.lists.documents)
+        for source in self.loader.data.sources:
+            for pair in pairs_of(source):
+                queries[pair.anchor] = None
+                documents |= dict.fromkeys((pair.positive, *pair.negatives))
         cache = self._cache()
-        cache.fill(list(dict.fromkeys([*self.lists.queries, *(record.anchor for record in records)])), "query")
-        cache.fill(list(dict.fromkeys([*self.lists.documents, *documents])), "document")
+        cache.fill(list(queries), "query")
+        cache.fill(list(documents), "document")
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
         """Matrices, not biases and norms."""
@@ -153,7 +156,7 @@ class VerifierTrainer(RerankerTrainer):
     ) -> Tensor:
         candidates = self.candidates(inputs["batch"].examples)
         scores = model(candidates)
-        return verifier_loss(scores, candidates.own.to(scores.device), self.judge.scorer.learns_logits)
+        return verifier_loss(scores, candidates.is_negative.to(scores.device), self.judge.scorer.learns_logits)
 
     def measure(self) -> dict[str, float]:
         self.judge.eval()
@@ -183,8 +186,9 @@ class VerifierPlan(RerankerJob):
         options.ddp_find_unused_parameters = self.trained is not None  # tokens do not use its pooling
         judge = Judge(self.scorer, self.trained, self.encoder, self.config.precision)
         rates = {"": self.config.lr, "trained.": self.config.encoder_lr or 0.0}
-        of_any = judge, options, self.loader, rates
-        return VerifierTrainer(*of_any, config=self.config, encoder=self.encoder, lists=self.lists)
+        return VerifierTrainer(
+            judge, options, self.loader, rates, config=self.config, encoder=self.encoder, lists=self.lists
+        )
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(trainer.model, trainer.folder.target)
@@ -213,23 +217,30 @@ def plan_maps(config: VerifierConfig, material: Material, device: str | None) ->
         raise UsageError(f"{config.verifier} has no weights to learn; give `end_to_end=` to train its encoder")
     trained = None
     if config.end_to_end:
-        changes = config.low_rank, config.encoder_dropout, config.seed
-        trained, _ = build(encoder, "cosine", (), None, *changes, merge_lora=True)
+        trained, _ = build(
+            encoder,
+            "cosine",
+            lora=config.low_rank,
+            dropout=config.encoder_dropout,
+            seed=config.seed,
+            merge_lora=True,
+        )
     scorer.to(encoder.device)
-    learned = sum(value.numel() for value in scorer.parameters())
-    of_encoder = describe_parameters(trained)["trainable"] if trained is not None else 0
-    started = {"start_digest": digest_of_weights(scorer.state_dict()).hexdigest()} if config.start is not None else {}
-    of_job = material.of_job(
+    start_digest = None
+    if config.start is not None:
+        start_digest = digest_of_weights(scorer.state_dict()).hexdigest()
+    verifier_size = sum(value.numel() for value in scorer.parameters())
+    encoder_size = describe_parameters(trained)["trainable"] if trained is not None else 0
+    fields = material.of_job(
         config,
         encoder.device,
-        encoder.computes_in(config.precision),
-        fingerprint,
-        lengths_of(encoder, data, config.seed),
-        {"verifier": learned, "trainable": learned + of_encoder},
-        {},
-        **started,
+        computes_in=encoder.computes_in(config.precision),
+        fingerprint=fingerprint,
+        lengths=lengths_of(encoder, data, config.seed),
+        parameters={"verifier": verifier_size, "trainable": verifier_size + encoder_size},
+        start_digest=start_digest,
     )
-    return VerifierPlan(**of_job, encoder=encoder, trained=trained, scorer=scorer)
+    return VerifierPlan(**fields, encoder=encoder, trained=trained, scorer=scorer)
 
 
 @ends_all

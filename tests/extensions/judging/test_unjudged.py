@@ -332,7 +332,7 @@ def test_wrong_verdicts_are_refused(tmp_path: Path, row: dict[str, object], prob
     [
         (["--metrics", "mrr@10"], "--metrics mrr@10: only ndcg, precision, recall can be bounded"),
         (["--metrics", "ndcg@10,ndgc@10"], "unknown metric 'ndgc@10'"),
-        (["--with", "maxsim"], "--with predicts relevance for an estimate; give --verdicts"),
+        (["--with", "maxsim"], "--with needs --verdicts"),
         (["--depth", "5"], "--depth 5: ndcg@10 need 10"),
         (["--verdicts", "{0}/other.jsonl"], "is drawn from other unjudged pairs"),
         (["--systems", "nothing:x"], "nothing"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from retrokit.core.errors import DataError, UsageError
+from retrokit.core.registry import imported
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import of_kind, to_json
 from retrokit.data.records import PrintedRecord
@@ -23,7 +24,6 @@ from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
 from retrokit.report.records import RecordEntry, RecordSource
-from retrokit.report.reranking import reranking_parts
 from retrokit.report.words import sentences
 from tests.report import gallery
 
@@ -57,7 +57,7 @@ def evaluated(found: Evaluation, with_queries: bool = False) -> dict[str, Any]:
 def of_probe(found: Findings) -> dict[str, Any]:
     """The findings of a probe as the command prints them."""
     entries = [entry for entry in probe_entries.entries() if isinstance(entry, ProbeEntry)]
-    (name,) = (entry.name for entry in entries if isinstance(found, entry.load_findings()))
+    (name,) = (entry.name for entry in entries if isinstance(found, imported(entry.findings)))
     return of_kind(f"probe-{name}", found.to_json())
 
 
@@ -216,7 +216,7 @@ def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
 def test_what_cannot_be_drawn_is_one_line_with_the_file(tmp_path):
     probe = of_probe(gallery.fisher(["a"]))
     probe["results"][0]["information"].append(probe["results"][0]["information"][0])
-    reranked = json.loads(reranking_parts(gallery.reranking(["a", "b"], ["swap"]), "json", True)[0])
+    reranked = json.loads(to_json(gallery.reranking(["a", "b"], ["swap"]).to_json(True), kind="evaluation"))
     reranked["shown"] = {task: ["nothing"] for task in reranked["shown"]}
     for number, content in enumerate((probe, reranked)):
         folder = tmp_path / str(number)

@@ -183,7 +183,7 @@ on = "beir:data"
         ('"beir:data"', '"beir:data"\nmetrics = "ndgc@10"', "eval: unknown metric 'ndgc@10' (did you mean ndcg@10?)"),
         ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndcg@10"', "gates: --fail-under ndcg@10: expected METRIC="),
         ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndgc@10=1"', "gates: unknown metric 'ndgc@10'"),
-        ('"beir:data"', '"beir:data"\n[gates]\nmax-drop=0.1', "gates: --max-drop needs --baseline FILE"),
+        ('"beir:data"', '"beir:data"\n[gates]\nmax-drop=0.1', "gates: --max-drop needs --baseline"),
         (
             '"beir:data"',
             '"beir:data"\n[gates]\nbaseline-system="bm26"',
@@ -266,7 +266,7 @@ def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pyt
 PLUGIN = """
 from dataclasses import dataclass
 
-from retrokit.cli.api import FILE, JsonOption, Settings, setting, show_result, takes
+from retrokit.cli.api import FILE, Settings, common, setting, show_result
 from retrokit.cli.commands import CommandEntry
 
 ENTRY = CommandEntry("count-words", "Count words.", "words_counted:count_words", prints="json")
@@ -278,8 +278,7 @@ class CountSettings(Settings):
     measure: str = setting("cosine", "Similarity.", names="similarities")
 
 
-@takes(CountSettings)
-def count_words(settings: CountSettings, as_json: JsonOption = False) -> None:
+def count_words(settings: CountSettings, as_json: bool = common("as_json")) -> None:
     show_result(as_json, "words", {}, "")
 """
 

@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit.cli.entry import run
+from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
@@ -177,6 +178,14 @@ def test_labels_improve_a_bridge(tiny_bert, other, task, tmp_path):
     assert learned.metrics["ndcg@10"] > bridged.metrics["ndcg@10"] + 0.1
 
 
+def test_a_note_that_names_no_texts_names_the_export(tiny_bert, other, task, tmp_path):
+    export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
+    note = tmp_path / "old" / "export.json"
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"source": {"spec": "", "digest": "x"}}))
+    with pytest.raises(UsageError, match=r"unknown training data ''; .*; give the texts of .*old as `texts=`$"):
+        bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), sample=60)
+
+
 def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     export(str(tiny_bert), str(task), "old", precision="fp32")
@@ -198,7 +207,7 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--map", "cube"], "--map cube: expected auto, orthogonal, affine, low-rank:N or mlp"),
+        (["--map", "cube"], "--map cube is not auto, orthogonal, affine, low-rank:N or mlp"),
         (["--map", "low-rank:17"], "--map low-rank:17: the rank is above the 16 dimensions of the embeddings"),
         (["--map", "low-rank:999999999"], "low-rank:N or mlp; at most low-rank:9999 and mlp:99999"),
         (["--texts", "gone.jsonl"], "gone.jsonl: does not exist"),

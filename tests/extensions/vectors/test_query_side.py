@@ -158,16 +158,16 @@ def test_negatives_are_the_nearest_of_a_sample(tiny_bert, corpus, pairs, tmp_pat
     job = plan(configure(tiny_bert, pairs, documents, None, mined=5, mine_every=10))
     mined, encoder = job.negatives(), job.query_encoder()
     drawn = mined.draw(QUERIES[2:10], 0, encoder).reshape(8, 5)
-    sample = np.unique(mined._index_of(0).rows)
+    sample = np.unique(mined._sample_of(0)[0])
     assert len(sample) == min(among, 96)
     vectors = open_export(documents).vectors()
     scores = encoder.embed(QUERIES[2:10], "query", "fp32") @ vectors[sample].T
     nearest = sample[(-scores).argsort(axis=1)[:, : query_side.DEPTH]]
     assert mined.nearest[1:9].sort()[0].tolist() == np.sort(nearest, axis=1).tolist()
     assert all(set(own) <= set(near) for own, near in zip(drawn.tolist(), nearest.tolist(), strict=True))
-    sampled = mined._index_of(0)  # which is read from disk once, whatever encoder asks
-    assert sampled.asked_by(encoder).parts is sampled.parts is vars(sampled)["parts"]
-    assert (mined._index_of(1).rows.tolist() != sample.tolist()) == (among == 64)
+    _, sampled = mined._sample_of(0)  # which is read from disk once, whatever encoder asks
+    assert sampled.asked_by(encoder).source.blocks is vars(sampled.source)["blocks"]
+    assert (mined._sample_of(1)[0].tolist() != sample.tolist()) == (among == 64)
 
 
 def test_a_map_learns_what_was_done_to_the_documents(tiny_bert, corpus, tmp_path):
@@ -234,13 +234,13 @@ def test_a_task_of_other_documents_is_refused_at_once(tiny_bert, corpus, pairs, 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--query-side", "cube"], "--query-side cube: expected map, low-rank:N, mlp or encoder"),
+        (["--query-side", "cube"], "--query-side cube is not map, low-rank:N, mlp or encoder"),
         (["--query-side", "low-rank:17"], "--query-side low-rank:17: the rank is above the 16 dimensions of"),
         (
             ["--query-side", "mlp:100000"],
             "mlp or encoder; at most low-rank:9999 and mlp:99999",
         ),
-        (["--lora", "4"], "--lora does not go with --query-side map"),
+        (["--lora", "4"], "--lora needs --query-side encoder"),
         (["--freeze", "x", "--query-side", "encoder"], "--freeze x: expected embeddings, first:N or all-but:K"),
         (
             ["--encoder", "static:16"],

@@ -1,0 +1,94 @@
+"""Running text: a text cut into sentences, and the rules by which a sentence is none."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from retrokit.augmentation.crops import Multilingual
+from retrokit.core.calls import encodable
+
+MIN_CHARS, MAX_CHARS = 20, 400
+MIN_WORDS, MAX_WORDS = 4, 60
+
+RULES: dict[str, str] = {
+    "empty": "empty, or a pair without a paraphrase",
+    "short": f"under {MIN_CHARS} characters",
+    "few-words": f"fewer than {MIN_WORDS} words",
+    "long": f"over {MAX_WORDS} words or {MAX_CHARS} characters",
+    "broken": "wrong encoding, or cut off by an ellipsis",
+    "link": "a web or mail address",
+    "markup": "LaTeX, HTML or program code",
+    "symbols": "under 70% letters",
+    "brackets": "unbalanced brackets or quotation marks",
+    "capitals": "a heading or title in capitals",
+    "language": "no common English word",
+    "no-verb": "no verb",
+    "duplicate": "duplicate sentence",
+    "quota-full": "quota of its split reached",
+    "no-edit": "no edit by a family with an open quota",
+}
+"""Why a text (the first) or a sentence gives nothing: the keys of the counts, and what they mean."""
+
+
+def reasons(counts: Mapping[str, int], meanings: Mapping[str, str], prefix: str = "") -> str:
+    """How often each reason was counted, under its key behind ``prefix``, the most frequent first."""
+    counted = sorted(((counts.get(prefix + key, 0), key) for key in meanings), reverse=True)
+    return "; ".join(f"{number:,}: {meanings[key]}" for number, key in counted if number)
+
+
+def sentences_in(text: str) -> Iterator[str]:
+    """The sentences of a text; white space is normalised."""
+    for piece in Multilingual("en").cut(encodable(text)):
+        if sentence := " ".join(piece.split()):
+            yield sentence
+
+
+_BROKEN = re.compile("[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|(?:\\.\\.\\.|…)$")
+_LINK = re.compile(r"https?:|www\.|\b[\w-]+\.(?:com|org|net|edu|gov)\b|\w@\w", re.IGNORECASE)
+_MARKUP = re.compile(r"[\\^{}|_]|<[A-Za-z/!]|\$[A-Za-z(]|\(\)|&\w+;|\[\w+\]|[=+*#].*[=+*#]")
+_ENGLISH = re.compile(
+    r"\b(?:the|a|an|of|to|in|is|are|was|were|be|been|and|or|for|on|at|by|with|from|as|that|this|these|those|it|its|we|our|"
+    r"you|your|he|his|she|her|they|their|i|my|do|does|did|has|have|had|can|will|would|should|could|may|not|no|but|if|"
+    r"when|what|how|who|why|where|which|than|after|before|into|over|under|there|all|more|most|some|any)\b",
+    re.IGNORECASE,
+)
+
+
+def why_not(sentence: str) -> str | None:
+    """The first rule (a key of :data:`RULES`) by which ``sentence`` is no running text, without tagging it.
+
+    >>> why_not("Too short."), why_not("The cat sleeps inside the box.")
+    ('short', None)
+    """
+    words = sentence.split()
+    tests: list[tuple[str, Callable[[], object]]] = [
+        ("short", lambda: len(sentence) < MIN_CHARS),
+        ("long", lambda: len(sentence) > MAX_CHARS),
+        ("few-words", lambda: len(words) < MIN_WORDS),
+        ("long", lambda: len(words) > MAX_WORDS),
+        ("broken", lambda: _BROKEN.search(sentence)),
+        ("link", lambda: _LINK.search(sentence)),
+        ("markup", lambda: _MARKUP.search(sentence)),
+        ("symbols", lambda: sum(map(str.isalpha, sentence)) < 0.7 * (len(sentence) - len(words) + 1)),
+        ("brackets", lambda: not _balanced(sentence)),
+        ("capitals", lambda: _capitals(words)),
+        ("language", lambda: not _ENGLISH.search(sentence)),
+    ]
+    return next((rule for rule, holds in tests if holds()), None)
+
+
+def _balanced(sentence: str) -> bool:
+    """Whether every bracket and every double quotation mark has its counterpart."""
+    if sentence.count('"') % 2:
+        return False
+    if any(sentence.count(mark) != sentence.count(end) for mark, end in ("“”", ("``", "''"))):
+        return False
+    brackets = "".join(re.findall(r"[()\[\]]", sentence))
+    while "()" in brackets or "[]" in brackets:
+        brackets = brackets.replace("()", "").replace("[]", "")
+    return not brackets
+
+
+def _capitals(words: Sequence[str]) -> bool:
+    """Whether more than 60% of the words of four and more letters begin with a capital, the first word apart."""
+    long = [word for word in words[1:] if len(word) > 3 and word[0].isalpha()]
+    return len(long) > 1 and sum(word[0].isupper() for word in long) > 0.6 * len(long)

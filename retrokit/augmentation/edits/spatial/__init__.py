@@ -1,0 +1,376 @@
+"""Near-misses of relation: a word of place, direction, time, degree, change or cause gives way to its converse or
+opposite (COMP 3.1, D.1): *before* to *after*, *into* to *out of*, *larger* to *smaller*, *rose* to *fell*.
+
+The words are in tables; a rule decides where one may be swapped. An idiom, a name, a quotation, another reading of the
+word, or one side of a contrast that the sentence itself draws (*before and after*) stays as it is. Relations that read
+the same both ways (*next to*, *between*, *similar to*) are in no table.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from retrokit.augmentation.edits import tags as c5
+from retrokit.augmentation.edits.family import Family, Rewriting, written
+from retrokit.augmentation.edits.patterns import EXAMPLE, Condition, Test, lexicon, read_condition, read_swaps, text
+from retrokit.augmentation.edits.sentence import Change, Named, Sentence, View, inflected, lemma
+from retrokit.augmentation.edits.subject import Subject
+
+LEXICON = lexicon(__package__)
+WORDS, PAIRS, TABLES = LEXICON.words, LEXICON.pairs, LEXICON.tables
+
+_CORRELATIVE = re.compile(r"\bthe (?:more|less|higher|lower|larger|smaller|better|worse|faster|longer|greater|older)\b")
+
+
+def _gradable(view: View, index: int) -> bool:
+    """Whether *more* before this adjective or adverb means its degree, and not a number of things."""
+    word = view.words[index]
+    if view.tags[index] == "AV0":
+        return word.endswith("ly") or word == "often"
+    return not _short(word) and "-" not in word and word not in {"such", "other", "same", "due", "new", "different"}
+
+
+def _short(word: str) -> bool:
+    """One syllable by its look: such adjectives take -er, never *more*."""
+    return len(re.findall(r"[aeiouy]+", word.removesuffix("e"))) < 2
+
+
+def _prevents_action(view: View, index: int) -> bool:
+    """Whether the object of a verb does something: "causes the engine to stop"."""
+    for after in range(index + 1, min(index + 9, view.size)):
+        if view.words[after] in {"from", "to"} or view.tags[after] == "VVG":
+            return True
+        if view.tags[after] in {"PUN", "CJS", "CJT"}:
+            return False
+    return False
+
+
+CONDITIONS: dict[str, Test[View]] = {
+    "np": View.starts_noun_phrase,
+    "attributive": View.before_noun,
+    "passive": View.is_passive,
+    "predicate": lambda view, at: view.is_passive(at) and view.ends_phrase(at + 1),
+    "predicative": lambda view, at: (
+        view.is_passive(at) and (view.tags[at + 1] in {"PUN", ""} or view.words[at + 1] in {"in", "for", "at"})
+    ),
+    "banned": lambda view, at: view.words[at + 1] in TABLES["banned-nouns"].get(view.words[at], frozenset()),
+    "correlative": lambda view, at: len(_CORRELATIVE.findall(view.sentence.text.lower())) > 1,
+    # "higher and higher"
+    "twin": lambda view, at: view.says(at + 1, "and", view.words[at]) or view.says(at - 2, view.words[at], "and"),
+    "gradable": _gradable,
+    "short": lambda view, at: _short(view.words[at]),
+    "capital": lambda view, at: view.sentence.tokens[at].text[0].isupper(),
+    "year": lambda view, at: view.words[at].isdigit() and len(view.words[at]) == 4,
+    "will": lambda view, at: view.tags[at] == "CJS" and "will" in view.words[at : at + 10],
+    "repeated": lambda view, at: view.words[at - 1] == view.words[at + 1],
+    "duration": lambda view, at: (
+        view.tags[at] in {"CRD", "DT0", "AT0"} and not WORDS["time-units"].isdisjoint(view.words[at + 1 : at + 4])
+    ),
+    "ends": View.ends_phrase,
+    "perfect": lambda view, at: view.tags[view.before_adverbs(at)].startswith("VH"),
+    "raised": lambda view, at: not WORDS["raised"].isdisjoint({view.words[at], view.words[at].rstrip("s")}),
+    "manner": lambda view, at: view.tags[at] == "AV0" and view.words[at].endswith("ly"),
+    "prevents-action": _prevents_action,
+}
+
+
+Rule = Callable[[View, int], Named | None]
+
+
+class Frame(NamedTuple):
+    """A line of ``verbs.txt``: whether its verbs may be swapped in its forms and under its conditions, and a sentence
+    that it decides. ``verbs`` and ``forms`` are empty for any."""
+
+    allows: bool
+    verbs: frozenset[str]
+    forms: frozenset[str]
+    conditions: list[Condition[View]]
+    sentence: str
+
+    def fits(self, view: View, index: int, form: str) -> bool:
+        """Whether the line decides about the verb of that form at a token."""
+        if self.forms and form not in self.forms:
+            return False
+        return all(condition(view, index, index, index + 1) for condition in self.conditions)
+
+
+_FRAME = re.compile(r"(yes|no) (\S+)(?: ([A-Z|]+))?(?: where (.*))?")
+
+
+@cache
+def frames() -> dict[str, list[Frame]]:
+    """The lines of ``verbs.txt`` that decide about verbs with an object (``transitive``) and without."""
+    common, *sections = re.split(r"^\[(\w+)\]$", text(__package__, "verbs.txt"), flags=re.MULTILINE)
+    by_name = zip(sections[::2], sections[1::2], strict=True)
+    return {name: [*_frames_in(common), *_frames_in(section)] for name, section in by_name}
+
+
+def _frames_in(content: str) -> Iterator[Frame]:
+    for line, sentence in re.findall(rf"^([yn].*)\n{EXAMPLE}(.*)$", content, re.MULTILINE):
+        answer, names, forms, conditions = _FRAME.fullmatch(line).groups("")  # type: ignore[union-attr]
+        verbs: set[str] = set()
+        for name in names.split("|"):
+            verbs |= WORDS[name[1:]] if name.startswith("$") else {name}
+        yield Frame(
+            allows=answer == "yes",
+            verbs=frozenset(verbs - {"any"}),
+            forms=frozenset(forms.split("|")) - {""},
+            conditions=[read_condition(condition, LEXICON, CONDITIONS) for condition in conditions.split()],
+            sentence=sentence,
+        )
+
+
+class VerbRule:
+    """The rule for one form of a verb and its opposite, which may be a verb and a particle (*fall below*).
+
+    ``ending`` is the form's Penn tag, ``VBD`` where past and participle look the same; ``transitive`` says whether an
+    object (or the passive) must follow.
+    """
+
+    def __init__(self, name: str, lemma: str, opposite: str, ending: str, *, transitive: bool) -> None:
+        self._name, self._lemma, self._ending = name, lemma, ending
+        self._opposite, _, self._particle = opposite.partition(" ")
+        kinds = {lemma, "phrasal"} if self._particle else {lemma}
+        every = frames()["transitive" if transitive else "intransitive"]
+        self._frames = [frame for frame in every if not frame.verbs or not kinds.isdisjoint(frame.verbs)]
+        self._is_regular = inflected(self._opposite, "VBD") == inflected(self._opposite, "VBN")
+
+    def __call__(self, view: View, index: int) -> Named | None:
+        """The edit at a token, if its frame allows it."""
+        frame = self.deciding_frame(view, index)
+        if frame is None or not frame.allows:
+            return None
+        form = self._form(view, index) or ""
+        changes = [Change(index, index + 1, f"{inflected(self._opposite, form)} {self._particle}".strip())]
+        if self._lemma in WORDS["opposite-of-change"]:
+            numbers = from_to(view, index)
+            if numbers is None:
+                return None
+            changes += numbers
+        return self._name, changes
+
+    def deciding_frame(self, view: View, index: int) -> Frame | None:
+        """The line of ``verbs.txt`` that decides about the verb at a token; None if it is not that form of it."""
+        form = self._form(view, index)
+        return None if form is None else next(frame for frame in self._frames if frame.fits(view, index, form))
+
+    def _form(self, view: View, index: int) -> str | None:
+        return _verb_form(view, index, self._lemma, self._ending, sure=self._is_regular)
+
+
+def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -> str | None:
+    """The Penn tag of the verb form at ``index``; none for a noun, or where past and participle look the same."""
+    tag = view.tags[index]
+    if ending in {"VBD", "VBN"}:
+        if tag not in {"VVD", "VVN"}:
+            return "VBN" if tag == "AJ0" and sure and lemma not in {"lack", "contain"} else None
+        if view.tags[view.before_adverbs(index)].startswith(("VB", "VH")):
+            return "VBN"
+        return "VBD" if tag == "VVD" else "VBN" if sure else None
+    if ending == "VBG":
+        return "VBG" if tag == "VVG" else None
+    if ending == "VBZ":
+        return "VBZ" if tag == "VVZ" or (lemma in WORDS["always-verbs"] and tag == "NN2") else None
+    infinitive = tag == "VVI" and view.words[index - 1] == "not" and view.tags[index - 2] == "CJC"
+    return "VB" if tag in {"VVB", "VVI"} and not infinitive else None  # "and not lower specificity"
+
+
+def from_to(view: View, index: int) -> list[Change] | None:
+    """The changes that turn *from 3 to 5* round after a word of change; none of them without numbers; None where the
+    numbers could not be turned."""
+    window = range(index + 1, min(index + 16, view.size))
+    origin = next((after for after in window if view.words[after] == "from"), None)
+    goal = next((after for after in window if view.words[after] in {"to", "-", "–"}), None)
+    numbers = [after for after in window if view.tags[after] in {"CRD", "NN0"} and view.words[after][:1].isdigit()]
+    if origin is None or goal is None or not numbers:
+        return []
+    if view.words[goal] != "to" or set(range(origin + 1, goal)).isdisjoint(numbers):
+        return None
+    end = goal + (goal - origin)
+    if view.tags[origin + 1 : goal] != view.tags[goal + 1 : end] or not view.tags[end - 1]:
+        return None
+    words = view.sentence.words
+    return [Change(origin + 1, goal, words(goal + 1, end)), Change(goal + 1, end, words(origin + 1, goal))]
+
+
+def allow(view: View, index: int) -> Named | None:
+    """*allows users to edit* → *prevents users from editing*, and back."""
+    penn = _regular_form(view, index)
+    if penn is None or not view.starts_noun_phrase(index + 1):
+        return None
+    prevents = view.words[index].startswith("prevent")
+    opposite = Change(index, index + 1, inflected("allow" if prevents else "prevent", penn))
+    for k in range(index + 2, min(index + 9, view.size - 1)):
+        verb, tag = view.words[k + 1], view.tags[k + 1]
+        if prevents and view.words[k] == "from" and tag in {"VVG", "VBG"}:
+            base = lemma(verb, "VERB")
+            sure = inflected(base, "VBG") == verb
+            return ("swap-action", [opposite, Change(k, k + 2, f"to {base}")]) if sure else None
+        if not prevents and view.tags[k] == "TO0":
+            if tag not in {"VVI", "VBI"} or not verb.isalpha() or _coordinated_infinitive(view, k + 2):
+                return None
+            return "swap-action", [opposite, Change(k, k + 2, f"from {inflected(verb, 'VBG')}")]
+        if (view.tags[k][:1] in {"V", "P"} and view.tags[k] not in {"PRF", "PNP"}) or view.tags[k].startswith("CJ"):
+            return None
+    return None
+
+
+def _coordinated_infinitive(view: View, start: int) -> bool:
+    """Whether another infinitive without *to* may hang on the same verb."""
+    return any(
+        view.tags[k] == "CJC" and (view.tags[k + 1] in {"VVI", "VVB", "AV0", "TO0"} or view.tags[k + 2] == "VVI")
+        for k in range(start, view.size)
+    )
+
+
+def _regular_form(view: View, index: int) -> str | None:
+    """The form of an unambiguous regular verb, by its ending and its neighbours."""
+    word, tag = view.words[index], view.tags[index]
+    if word.endswith("ing"):
+        return "VBG" if tag in {"VVG", "AJ0"} else None
+    if word.endswith("ed"):
+        return "VBD" if tag == "VVD" and not view.is_passive(index) else None
+    if word.endswith("s"):
+        return "VBZ"
+    return "VB" if tag in {"VVB", "VVI", "NN1"} else None
+
+
+def begin(view: View, index: int) -> Named | None:
+    """*began to eat* → *stopped eating*."""
+    penn, verb = c5.PENN.get(view.tags[index]), view.words[index + 2]
+    infinitive = view.tags[index + 1] == "TO0" and view.tags[index + 2] == "VVI" and verb.isalpha()
+    if penn is None or view.is_passive(index) or not infinitive or _coordinated_infinitive(view, index + 3):
+        return None
+    return "swap-time", [Change(index, index + 3, f"{inflected('stop', penn)} {inflected(verb, 'VBG')}")]
+
+
+def into(view: View, index: int) -> Named | None:
+    """*walks into the room* → *walks out of the room*, *inserted into the slot* → *removed from the slot*."""
+    if not view.starts_noun_phrase(index + 1) or view.words[index + 1] in {"account", "two", "three", "several"}:
+        return None
+    if view.words[index - 1] in WORDS["converted"]:
+        return "swap-direction", [Change(index, index + 1, "from")]
+    before = range(index - 1, max(-1, index - 6), -1)
+    verb = next((word for word in before if view.tags[word].startswith("VV")), None)
+    if verb is None:
+        return None
+    if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
+        is_out = _is_room(view, index) and not view.words[verb].startswith("get")
+        return ("swap-direction", [Change(index, index + 1, "out of")]) if is_out else None
+    form = _CONTAINER_FORMS.get(view.words[verb])
+    if form is None or not {"PUN", "CJC", "PRP"}.isdisjoint(view.tags[verb + 1 : index]):
+        return None
+    return "swap-direction", [Change(verb, verb + 1, inflected("remove", form)), Change(index, index + 1, "from")]
+
+
+def _is_room(view: View, index: int) -> bool:
+    """Whether one can come out of what follows *into*."""
+    is_place = view.tags[index + 1] in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} and view.tags[index + 2] != "VVG"
+    return is_place and WORDS["abstract-places"].isdisjoint(view.words[index + 1 : index + 3])
+
+
+_CONTAINER_FORMS = {
+    base + ending if not (base.endswith("e") and ending in {"ed", "ing"}) else base[:-1] + ending: penn
+    for base in WORDS["containers"] - {"embed"}
+    for ending, penn in {"": "VB", "s": "VBZ", "ed": "VBN", "ing": "VBG"}.items()
+}
+
+
+def from_name(view: View, index: int) -> Named | None:
+    """*from Paris to Rome* → *to Paris from Rome*."""
+    goal = next((k for k in range(index + 2, min(index + 5, view.size)) if view.words[k] == "to"), None)
+    if goal is None or {*view.tags[index + 1 : goal], view.tags[goal + 1]} != {"NP0"}:
+        return None
+    if {view.words[index + 1], view.words[goal + 1]} & WORDS["calendar"]:
+        return None
+    return ("swap-direction", (Change(index, index + 1, "to"), Change(goal, goal + 1, "from")))
+
+
+def spatial() -> Family:
+    """The family, as the registry makes it."""
+    return Family("spatial", rewritings, prompt=text(__package__, "prompt.txt"))
+
+
+def rewritings(subject: Subject) -> Iterator[Rewriting]:
+    """Every swap of one relation in the sentence, in the order of its words.
+
+    >>> [rewriting.text for rewriting in rewritings(Subject.of_sentence("The cat sleeps inside the box."))]
+    ['The cat sleeps outside the box.']
+    """
+    sentence = subject.tagged
+    table, view = _table(), View(sentence)
+    hits = [index for index, word in enumerate(view.words) if word in table]
+    if not hits:
+        return
+    closed = _quoted_or_bracketed(view)
+    free = (index for index in hits if index not in closed and _stands_free(sentence, index))
+    swaps = (swap for index in free for rule in table[view.words[index]] if (swap := rule(view, index)) is not None)
+    yield from written(sentence, (swap for swap in swaps if not _names_the_opposite(view, swap)))
+
+
+def _stands_free(sentence: Sentence, index: int) -> bool:
+    """Whether the token is a word of running text: no part of a name, a title or a hyphenated compound."""
+    token, text = sentence.tokens[index], sentence.text
+    if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
+        return False
+    return set("-/–").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
+
+
+def _quoted_or_bracketed(view: View) -> set[int]:
+    """The tokens inside quotation marks or brackets."""
+    inside: set[int] = set()
+    depth, quoted = 0, False
+    for index, word in enumerate(view.words):
+        if word in {"(", "[", "{"}:
+            depth += 1
+        elif word in {")", "]", "}"}:
+            depth = max(0, depth - 1)
+        elif word in {'"', "“", "”", "``", "''"}:
+            quoted = word == "“" or (word != "”" and not quoted)
+        elif depth or quoted:
+            inside.add(index)
+    return inside
+
+
+def _names_the_opposite(view: View, swap: Named) -> bool:
+    """Whether the sentence already contains a word that the swap puts in, or a form of it: a contrast of its own."""
+    changed = {index for change in swap[1] for index in range(change.start, change.end)}
+    words = {view.words[index] for index in changed}
+    others = "".join(f" {word}" for index, word in enumerate(view.words) if index not in changed) + " "
+    for change in swap[1]:
+        for word in change.text.lower().split():
+            if word in WORDS["function-words"] or word in words or not word.isalpha():
+                continue
+            stem = word if len(word) <= 5 else word[: max(5, len(word) - 3)]
+            if f" {word} " in others or (len(word) > 2 and f" {stem}" in others):
+                return True
+    pairs = {"more": "less", "most": "least", "less": "more", "fewer": "more", "least": "most"}
+    return any(pairs[word] in view.words for word in words & pairs.keys())
+
+
+_RULES: dict[str, Rule] = {
+    "begin begins began start starts started": begin,
+    "allows allow allowed allowing enables enable enabled enabling permits permit": allow,
+    "prevents prevent preventing prevented": allow,
+    "into": into,
+    "from": from_name,
+}
+
+
+@cache
+def _table() -> dict[str, list[Rule]]:
+    """Every word that may be swapped, and its rules in their order."""
+    table: defaultdict[str, list[Rule]] = defaultdict(list)
+    for word, swap in read_swaps(text(__package__, "relations.txt"), LEXICON, CONDITIONS, {"numbers": from_to}):
+        table[word].append(swap)
+    for words, rule in _RULES.items():
+        for word in words.split():
+            table[word].append(rule)
+    for verbs, transitive in ((PAIRS["transitive"], True), (PAIRS["intransitive"], False)):
+        for base, opposite in verbs.items():
+            name = "swap-change" if base in WORDS["opposite-of-change"] else "swap-action"
+            for form, ending in {inflected(base, penn): penn for penn in ("VB", "VBZ", "VBN", "VBD", "VBG")}.items():
+                table[form].append(VerbRule(name, base, opposite, ending, transitive=transitive))
+    return dict(table)

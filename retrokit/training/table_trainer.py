@@ -1,0 +1,76 @@
+"""The trainer of an encoder whose first module is a table of embeddings."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+
+from retrokit.training.rows import RowAdamW, RowBag, clip
+from retrokit.training.trainer import FinetuneTrainer
+
+
+class TableTrainer(FinetuneTrainer):
+    """Trains an encoder whose first module is a table, by the rows that a step touches; on one process's CPU, where it
+    leaves a core to the preparation of batches. NCCL cannot add its gradients."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.threads = torch.get_num_threads()
+        self.model[0].embedding = RowBag(self.model[0].embedding)
+        self.accelerator.clip_grad_norm_ = clip  # torch's takes no sparse gradients
+
+    def make_optimizer(self, groups: list[dict[str, Any]]) -> RowAdamW:
+        _, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+        self.rows = RowAdamW(groups, **{name: value for name, value in options.items() if name != "fused"})
+        return self.rows
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train on all cores but one."""
+        with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
+            return super().train(*args, **kwargs)
+
+    def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
+        """Update the batch's rows to the last step before the library reads them."""
+        weight = self.model[0].embedding.weight
+        ids = torch.cat([inputs[role]["input_ids"] for role in ("query", "document")])
+        self.rows.bring(weight, ids.to(weight.device))
+        return super().training_step(model, inputs, *args)
+
+    def measure(self) -> dict[str, float]:
+        with threads(self.threads):
+            return super().measure()
+
+    @contextmanager
+    def settled(self, computes: bool = False) -> Iterator[None]:
+        with self.rows.whole() if self.optimizer is not None else nullcontext():
+            yield
+
+    def settle(self) -> None:
+        for table in self.rows.tables:
+            self.rows.bring(table)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """PyTorch computes with ``count`` threads on a CPU."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread_tokenises() -> Iterator[None]:
+    """The library tokenizers uses one thread, not all cores."""
+    before = os.environ.get("TOKENIZERS_PARALLELISM")
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    try:
+        yield
+    finally:
+        del os.environ["TOKENIZERS_PARALLELISM"]
+        if before is not None:
+            os.environ["TOKENIZERS_PARALLELISM"] = before
