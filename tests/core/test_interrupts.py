@@ -35,12 +35,6 @@ def test_signals_ask_and_the_handlers_come_back(monkeypatch):
 # --- commands
 
 
-def commands(group: Any, *words: str) -> Iterator[tuple[str, ...]]:
-    """The words of all commands of a group."""
-    for name, command in group.commands.items():
-        yield from commands(command, *words, name) if hasattr(command, "commands") else [(*words, name)]
-
-
 @pytest.fixture
 def started(tmp_path: Path, python: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Start a program, or ``retrokit`` with words."""
