@@ -113,6 +113,12 @@ def test_what_makes_another_request() -> None:
     ]
 
 
+def test_concurrency_is_kept(store: ResponseStore) -> None:
+    llm = Fake(delay=0.01)
+    run(lambda: Session(llm, store, concurrency=3), *map(str, range(12)))
+    assert llm.most_at_once == 3
+
+
 def test_failures(store: ResponseStore) -> None:
     with pytest.raises(ServiceError, match=r"^hiccup$"):
         run(lambda: Session(Fake([ServiceError("hiccup")]), store), "a")
