@@ -382,17 +382,18 @@ class Registry:
                 problems.append(str(error))
             else:
                 params[name] = converted
-        if not problems:
-            missing = [param for param in entry.params if param.required and param.name not in params]
-            path = f"; for the path: ./{text}" if os.path.exists(text) else ""
-            problems = [
-                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}" for param in missing
-            ]
+        problems = problems or list(self._missing(entry, params, text))
         if problems:
             raise UsageError("; ".join(problems))
         defaults = {param.name: param.default for param in entry.params}
         changed = {name: value for name, value in params.items() if value != defaults[name]}
         return Spec(entry.name, changed, entry.positional, self._may_be_bare(entry, changed))
+
+    def _missing(self, entry: Entry, params: Mapping[str, Value], text: str) -> Iterator[str]:
+        path = f"; for the path: ./{text}" if os.path.exists(text) else ""
+        for param in entry.params:
+            if param.required and param.name not in params:
+                yield f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}"
 
     def _parameter(
         self, entry: Entry, key: str | None, value: str, text: str, earlier: Mapping[str, Value]

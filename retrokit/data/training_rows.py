@@ -89,7 +89,7 @@ def text_id(text: str) -> int:
     return digest64(content_of(text)) >> 1
 
 
-def digest64(data: bytes) -> int:
+def digest64(data: bytes | bytearray) -> int:
     """64 bits of the BLAKE2b digest of ``data``."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 

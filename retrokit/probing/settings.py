@@ -235,13 +235,17 @@ class StressSettings(ProbeSettings):
         yield from super().problems()
         if (self.texts is None) == (self.on is None):
             yield "give `texts=` or `on=`, one of them"
-        if self.translations is None and "language" in self.capabilities:
-            yield "the capability language takes `translations=`, which is not given"
-        if self.translations is not None and self.capabilities and "language" not in self.capabilities:
-            yield "`translations=` are of the capability language, which is not given"
+        yield from self._translation_problems()
         if len(set(self.encoders)) < len(self.encoders):
             yield f"a system is named twice: {', '.join(self.encoders)}"
         if self.with_ not in (None, "none") and not self.encoders:
             yield "`with_=` reranks what a system fails: give one"
         if not self.encoders and self.save_edits is None:
             yield "give systems, or `save_edits=` to write only the edits"
+
+    def _translation_problems(self) -> Iterator[str]:
+        tests_language = "language" in self.capabilities
+        if self.translations is None and tests_language:
+            yield "the capability language takes `translations=`, which is not given"
+        if self.translations is not None and self.capabilities and not tests_language:
+            yield "`translations=` are of the capability language, which is not given"

@@ -271,10 +271,7 @@ class FinetuneConfig(EncoderTrainingConfig):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if len(self.weights) < len(self._summands):
-            yield f"`loss=` {self.loss} names a loss twice"
-        if "mse" in self.weights and len(self.weights) > 1:
-            yield f"`loss=` {self.loss}: mse is for scored pairs, and no part of a sum"
+        yield from self._sum_problems()
         if self.scale == AUTO and self.weights.keys() == {"margin-mse"}:
             yield "`scale=` auto is for `loss=` infonce, kl or mse"
         if self.sim == AUTO and "mse" in self.weights:
@@ -285,6 +282,12 @@ class FinetuneConfig(EncoderTrainingConfig):
             yield f"`lora=` {self.lora}: load and merge exclude each other"
         if self.load is not None:
             yield from self._load_problems()
+
+    def _sum_problems(self) -> Iterator[str]:
+        if len(self.weights) < len(self._summands):
+            yield f"`loss=` {self.loss} names a loss twice"
+        if "mse" in self.weights and len(self.weights) > 1:
+            yield f"`loss=` {self.loss}: mse is for scored pairs, and no part of a sum"
 
     def _load_problems(self) -> Iterator[str]:
         spec = encoders.registry.parse(self.encoder)

@@ -87,7 +87,7 @@ def _read_unchanged(spec: str, names: Sequence[str], identity: Mapping[str, Any]
     kind: Kind = "pairs"
     if identity.get("augment"):
         kind = "texts"
-    elif identity.get("loss") == "mse":
+    elif str(identity.get("loss")).startswith("mse"):
         kind = "scored"
     sources = [read_source(name, kind, images=True) for name in names]
     if [source.digest for source in sources] != identity.get("data_digests"):
