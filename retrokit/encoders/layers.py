@@ -14,12 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.core.errors import UsageError
-from retrokit.data.prompted import texts_of
-from retrokit.encoders import engine
-from retrokit.encoders.base import Batch, Encoder, Item
-from retrokit.encoders.torch_encoder import TorchEncoder
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.engine import embeddings_of
 from retrokit.encoders.towers import has_routes, tower_of, with_modules
-from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -48,30 +45,6 @@ def every_layer(model: SentenceTransformer, spec: str) -> tuple[SentenceTransfor
     result = with_modules(model, modules)
     result.truncate_dim, result.module_kwargs = None, None
     return result, widths[0]
-
-
-class EveryLayer(TorchEncoder):
-    """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
-
-    def __init__(self, encoder: TorchEncoder) -> None:
-        model, self.widths = every_layer(encoder.model, encoder.spec)
-        super().__init__(encoder.spec, model, encoder.similarity)
-        self._encoder = encoder
-
-    @property
-    def dimension(self) -> int:
-        return sum(self.widths)
-
-    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        dtype = self._computing_in(precision)
-        with hidden_states(self.transformers()):
-            yield from engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
-
-    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
-        self._encoder.use_with(similarity, dims)
-
-    def fingerprint(self) -> str:
-        return f"{self._encoder.fingerprint()} after every layer"
 
 
 @contextmanager
@@ -108,9 +81,7 @@ class _PoolEveryLayer(nn.Module):
         for state in states[:-1]:
             layer = self.rest[0]({**features, "token_embeddings": state.float()})
             pooled.append(layer["sentence_embedding"])
-        features["sentence_embedding"] = torch.cat(
-            [*pooled, engine.embeddings_of(self._tower[0], features, task)], dim=1
-        )
+        features["sentence_embedding"] = torch.cat([*pooled, embeddings_of(self._tower[0], features, task)], dim=1)
         return features
 
 
