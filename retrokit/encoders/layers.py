@@ -98,14 +98,12 @@ def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Te
     if len(transformers) > 1:
         raise UsageError(f"{spec} has two transformers, of queries and of documents, whose layers are not compared")
     model, count = transformers[0].model, _count(transformers[0])
-    stack, table_path = "", ""
-    for path, module in model.named_modules():
-        if isinstance(module, nn.ModuleList) and len(module) == count and not stack:
-            stack = path
-        if module is model.get_input_embeddings():
-            table_path = path
-    if not stack:
+    paths = {id(module): path for path, module in model.named_modules()}
+    table_path = paths[id(model.get_input_embeddings())]
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == count]
+    if not stacks:
         raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")
+    stack = paths[id(stacks[0])]
     parameters = {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
     layer_paths = [_outermost_without(table_path, stack)] + [f"{stack}.{k}" for k in range(count)]
     by_layer = []
