@@ -494,3 +494,10 @@ def test_distances_have_gradients_where_vectors_meet(spec):
     retrokit.similarity(spec).score(queries, torch.ones(3, 8)).sum().backward()
     assert queries.grad is not None
     assert torch.equal(queries.grad, torch.zeros(2, 8))
+
+
+def test_there_are_no_ceilings_where_a_squared_length_may_overflow():
+    queries, documents = torch.tensor([[1.0, 0.0], [4e18, 0.0]]), torch.ones(3, 2)
+    l2 = retrokit.similarity("l2")
+    assert l2.ceilings(queries[:1], documents) is not None
+    assert l2.ceilings(queries, documents) is None

@@ -21,13 +21,17 @@ def run_two_stages(
         (), "First-stage encoders or searchers; none with `run=`.", argument=True, names="encoders,searchers"
     ),
     on: Sequence[str] = common(
-        "on", default=(), help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."
+        "on",
+        default=(),
+        help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable.",
+        missing="give `on=` TASK, as in `on=` beir:data/scifact",
     ),
     with_: Sequence[str] = setting(
         (),
         "Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable.",
         flags=("--with",),
         names="rerankers,encoders",
+        missing="give `with_=` RERANKER, as in `with_=` maxsim",
     ),
     *,
     options: TwoStageOptions,
@@ -41,9 +45,6 @@ def run_two_stages(
 
     retrokit rerank minilm --on pairs:near-misses.jsonl --with maxsim
     """
-    if not on or not with_:
-        missing = "--on TASK, as in --on beir:data/scifact" if not on else "--with RERANKER, as in --with maxsim"
-        raise UsageError(f"give {missing}")
     to_output = options.save_run == "-"
     if to_output and output.shape == "json":
         raise UsageError("--save-run - and JSON both need standard output; give one")

@@ -33,8 +33,8 @@ class Shards:
         """Whether an earlier run has left something."""
         return self.folder is not None and self._database.path.exists()
 
-    def array(self, about: Iterable[str], shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The float32 array of ``shape`` that ``about`` decides: the stored one, else the result of ``make``.
+    def array(self, about: Iterable[str], make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The float32 array ``[n]`` that ``about`` decides: the stored one, else the result of ``make``.
 
         Raises:
             DataError: the file cannot be written, or is of another program.
@@ -45,7 +45,7 @@ class Shards:
         with self._database.refusing():
             rows = self._database.read(lambda connection: list(read_many(connection, _SHARD, (), [key])))
         for _, _, content in rows or ():
-            return np.frombuffer(content, dtype="<f4").reshape(shape).copy()
+            return np.frombuffer(content, dtype="<f4").copy()
         array = make()
         content = array.astype("<f4").tobytes()
         row = (key, checksum(key, content), content)

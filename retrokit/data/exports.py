@@ -82,20 +82,21 @@ class Export:
 
     def vectors(self) -> np.ndarray:
         """All of them in memory, float32 ``[n, d]``."""
-        return np.concatenate([part.quantization().widened(part.embeddings()) for part in self.parts])
+        return np.concatenate([shard.quantization().widened(shard.embeddings()) for shard in self.parts])
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """What the vectors at some rows, int64 ``[n]``, stand for, float32 ``[n, d]``, read from disk."""
-        taken, start = np.empty((len(rows), self.note["dimension"]), dtype=np.float32), 0
+        vectors = np.empty((len(rows), self.note["dimension"]), dtype=np.float32)
+        start = 0
         for quantization, embeddings in self._mapped:
-            mine = (start <= rows) & (rows < start + len(embeddings))
-            taken[mine] = quantization.widened(embeddings[rows[mine] - start])
+            is_in_shard = (start <= rows) & (rows < start + len(embeddings))
+            vectors[is_in_shard] = quantization.widened(embeddings[rows[is_in_shard] - start])
             start += len(embeddings)
-        return taken
+        return vectors
 
     @cached_property
     def _mapped(self) -> list[tuple[Quantization, np.ndarray]]:
-        return [(part.quantization(), part.embeddings()) for part in self.parts]
+        return [(shard.quantization(), shard.embeddings()) for shard in self.parts]
 
     def ids(self) -> list[str]:
         """The identifiers of the rows, in their order."""
@@ -104,11 +105,12 @@ class Export:
 
     def ids_at(self, positions: Iterable[int]) -> dict[int, str]:
         """The identifiers of some documents by position, as a search has them."""
-        places = np.array(list(positions), dtype=np.int64)
-        owners = self.owners
-        rows = places if owners is None else np.searchsorted(owners, places)
-        names = self._names["id" if owners is None else "document"]
-        return dict(zip(places.tolist(), names.take(rows).to_pylist(), strict=True))
+        rows = np.array(list(positions), dtype=np.int64)
+        keys = rows.tolist()
+        if self.owners is None:
+            return dict(zip(keys, self._names["id"].take(rows).to_pylist(), strict=True))
+        rows = np.searchsorted(self.owners, rows)
+        return dict(zip(keys, self._names["document"].take(rows).to_pylist(), strict=True))
 
     def rows_of(self, identifiers: Iterable[str]) -> dict[str, int]:
         """The row of each of some identifiers, or the position of a document in chunks; those that are not here are
@@ -116,11 +118,12 @@ class Export:
         import pyarrow
         from pyarrow import compute
 
-        owners, wanted = self.owners, pyarrow.array(list(identifiers), pyarrow.string())
+        owners = self.owners
         names = self._names["id" if owners is None else "document"]
-        rows = np.flatnonzero(compute.is_in(names, value_set=wanted).to_numpy())
-        places = rows if owners is None else owners[rows]
-        return dict(zip(names.take(rows).to_pylist(), places.tolist(), strict=True))
+        requested = pyarrow.array(list(identifiers), pyarrow.string())
+        rows = np.flatnonzero(compute.is_in(names, value_set=requested).to_numpy())
+        positions = rows if owners is None else owners[rows]
+        return dict(zip(names.take(rows).to_pylist(), positions.tolist(), strict=True))
 
     @cached_property
     def owners(self) -> np.ndarray | None:
@@ -137,15 +140,15 @@ class Export:
         from pyarrow import parquet
 
         tables, columns = [], ["id", "document"] if "documents" in self.note else ["id"]
-        for part in self.parts:
-            path = part.folder / TABLE
+        for shard in self.parts:
+            path = shard.folder / TABLE
             try:
                 with open(path, "rb") as file:  # pyarrow takes no path that is not UTF-8
                     table = parquet.read_table(file, columns=columns)
             except (OSError, pyarrow.ArrowException) as error:
                 raise DataError(path, f"could not be read ({first_line(error)}); export again") from error
-            if table.num_columns != len(columns) or table.num_rows != part.note["count"]:
-                expected = f"{part.note['count']} rows of {' and '.join(columns)}"
+            if table.num_columns != len(columns) or table.num_rows != shard.note["count"]:
+                expected = f"{shard.note['count']} rows of {' and '.join(columns)}"
                 raise DataError(path, f"has {table.num_rows} rows; expected {expected}; export again")
             tables.append(table)
         return pyarrow.concat_tables(tables)
@@ -164,45 +167,57 @@ class Canaries:
 def canaries_among(texts: Iterable[str]) -> list[str]:
     """At most :data:`CANARY_COUNT` of the texts, no images, of all lengths up to the longest."""
     ranked = sorted({text for text in texts if type(text) is str and text.strip()}, key=lambda text: (len(text), text))
-    places = np.linspace(0, len(ranked) - 1, min(len(ranked), CANARY_COUNT)).astype(int).tolist()
-    return [ranked[place] for place in places]
+    ranks = np.linspace(0, len(ranked) - 1, min(len(ranked), CANARY_COUNT)).astype(int).tolist()
+    return [ranked[rank] for rank in ranks]
 
 
 def open_export(folder: str | Path) -> Export:
     """The export in ``folder``, whole or in shards. Raises :class:`UsageError` if there is none, a shard is missing, or
     shards do not belong together."""
     folder = Path(folder)
-    places = [] if (folder / NOTE).is_file() else sorted(folder.glob(SHARDS))
-    if not places:
+    shard_folders = [] if (folder / NOTE).is_file() else sorted(folder.glob(SHARDS))
+    if not shard_folders:
         return Export(folder, _note(folder))
-    shards = tuple(Export(place, _note(place)) for place in places)
+    shards = tuple(Export(shard_folder, _note(shard_folder)) for shard_folder in shard_folders)
+    _check_shards(folder, shards)
+    note = {**shards[0].note, "shard": None}
+    for name in ("count", "documents"):
+        if name in note:
+            note[name] = sum(shard.note[name] for shard in shards)
+    return Export(folder, note, shards)
+
+
+def _check_shards(folder: Path, shards: Sequence[Export]) -> None:
+    """Raise :class:`UsageError` unless these are all shards of one export."""
     count = _shard(shards[0])["of"]
     for number, shard in enumerate(shards, start=1):
         if _shard(shard)["of"] != count:
             raise UsageError(f"{folder}: contains shards of {count} and of {_shard(shard)['of']}; keep one kind")
         if _shard(shard)["number"] != number:
             raise UsageError(f"{folder}: shard {number} of {count} is missing")
-        kinds = _kind(shards[0].note), _kind(shard.note)
-        if different := [name for name, first in kinds[0].items() if kinds[1][name] != first]:
+        expected, common = _common(shards[0].note), _common(shard.note)
+        different = [name for name in expected if common[name] != expected[name]]
+        if different:
             raise UsageError(f"{shard.folder}: does not belong to {shards[0].folder}: another {', '.join(different)}")
     if len(shards) != count:
         raise UsageError(f"{folder}: shard {len(shards) + 1} of {count} is missing")
-    counted = [name for name in ("count", "documents") if name in shards[0].note]
-    sums: dict[str, Any] = {name: sum(shard.note[name] for shard in shards) for name in counted}
-    return Export(folder, {**shards[0].note, **sums, "shard": None}, shards)
 
 
-def _shard(part: Export) -> dict[str, int]:
-    shard: dict[str, int] = checked(_SHARD, part.note["shard"], part.folder / NOTE, "the note of a shard")
+def _shard(export: Export) -> dict[str, int]:
+    shard: dict[str, int] = checked(_SHARD, export.note["shard"], export.folder / NOTE, "the note of a shard")
     return shard
 
 
-def _kind(note: Mapping[str, Any]) -> dict[str, Any]:
+def _common(note: Mapping[str, Any]) -> dict[str, Any]:
     """What shards have in common. Machines may have an encoder and a file under other names."""
-    encoder, said = note["encoder"], {key: note[key] for key in ("role", "similarity", "dtype")}
+    encoder = note["encoder"]
     return {
-        **said,
-        **{key: encoder[key] for key in ("fingerprint", "dims", "precision")},
+        "role": note["role"],
+        "similarity": note["similarity"],
+        "dtype": note["dtype"],
+        "fingerprint": encoder["fingerprint"],
+        "dims": encoder["dims"],
+        "precision": encoder["precision"],
         "source": note["source"]["digest"],
     }
 
@@ -346,11 +361,11 @@ class ExportWriter:
                 # Bachrach et al., "Speeding Up the Xbox Recommender System Using a Euclidean Transformation for
                 # Inner-Product Spaces", 2014, Theorem 1
                 rows = np.load(self.folder / EMBEDDINGS, mmap_mode="r+")
-                parts = [slice(start, start + CHUNK) for start in range(0, len(rows), CHUNK)]
-                squares = [np.square(rows[part, :-1], dtype=np.float64).sum(axis=1) for part in parts]
-                longest = max(float(part.max()) for part in squares)
-                for part, of_part in zip(parts, squares, strict=True):
-                    rows[part, -1] = np.sqrt(longest - of_part)
+                portions = [slice(start, start + CHUNK) for start in range(0, len(rows), CHUNK)]
+                squares = [np.square(rows[portion, :-1], dtype=np.float64).sum(axis=1) for portion in portions]
+                longest = max(float(portion_squares.max()) for portion_squares in squares)
+                for portion, portion_squares in zip(portions, squares, strict=True):
+                    rows[portion, -1] = np.sqrt(longest - portion_squares)
             about = {"count": self.count, "dimension": self.kept.dimension, "dtype": self.kept.dtype}
             _write_table(Export(self.folder, about))
             write_json(self.folder / NOTE, note, indent=2)
@@ -388,12 +403,12 @@ def _write_table(export: Export) -> None:
     ):
         identifiers = lines()
         for start in range(0, len(rows), CHUNK):
-            part = np.array(rows[start : start + CHUNK])
-            entries = list(islice(identifiers, len(part)))
+            portion = np.array(rows[start : start + CHUNK])
+            entries = list(islice(identifiers, len(portion)))
             texts = [pyarrow.array([entry[name] for entry in entries], pyarrow.string()) for name in names]
-            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), rows.shape[1])
+            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(portion.reshape(-1)), rows.shape[1])
             table.write_table(pyarrow.table([*texts, vectors], schema=columns))
-            advance(len(part))
+            advance(len(portion))
 
 
 SAMPLE = 8192  # rows at most that ranges are taken from

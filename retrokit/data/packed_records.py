@@ -183,7 +183,7 @@ class TextsById(Mapping[str, str]):
         codes = np.fromiter(map(hash, self.ids), dtype=np.int64, count=len(self))
         positions = codes.argsort()
         codes.sort()
-        return memoryview(codes), memoryview(positions)
+        return codes.data, positions.data
 
 
 class FirstLines:
@@ -221,14 +221,14 @@ class FirstLines:
         import numpy as np
 
         if len(self._is_used) == 1:
-            self._is_used = memoryview(np.zeros(_SLOTS, dtype=np.uint8))
+            self._is_used = np.zeros(_SLOTS, dtype=np.uint8).data
         codes = np.fromiter(self._recent, dtype=np.int64)
         np.asarray(self._is_used)[codes % _SLOTS] = 1
         recent = [codes, *np.array([*self._recent.values()], dtype=np.int64).T]
         self._recent = {}
         order = np.concatenate([self._columns[0], codes]).argsort(kind="stable")
         for index, numbers in enumerate(recent):
-            self._columns[index] = memoryview(np.concatenate([self._columns[index], numbers])[order])
+            self._columns[index] = np.concatenate([self._columns[index], numbers])[order].data
 
 
 def first_of_each(numbers: array[int]) -> np.ndarray:

@@ -18,10 +18,9 @@ def plain(value: Any) -> Any:
     """The value as plain values for strict JSON, in which null is NaN. A dataclass becomes a dictionary of its fields,
     but for those that equality leaves out, and of the properties that its ``derived`` names.
 
-    >>> from typing import ClassVar
     >>> @dataclass(frozen=True)
     ... class Spread:
-    ...     derived: ClassVar = ("middle",)
+    ...     derived = ("middle",)
     ...     low: float
     ...     high: float
     ...     @property

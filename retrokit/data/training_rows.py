@@ -89,7 +89,7 @@ def text_id(text: str) -> int:
     return digest64(content_of(text)) >> 1
 
 
-def digest64(data: bytes) -> int:
+def digest64(data: bytes | bytearray) -> int:
     """64 bits of the BLAKE2b digest of ``data``."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
@@ -381,8 +381,13 @@ def _composed(value: Any) -> str | None:
         return _passage(value)
     if not isinstance(value, list) or not value:
         return None
-    contents = [message.get("content") if isinstance(message, dict) else None for message in value]
-    return "\n".join(contents) if all(isinstance(content, str) for content in contents) else None
+    contents = []
+    for message in value:
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(content, str):
+            return None
+        contents.append(content)
+    return "\n".join(contents)
 
 
 def _passage(value: Mapping[str, Any]) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
+from retrokit.core.settings import COMMON
 from retrokit.data.prompted import PROMPT
 from retrokit.encoders.inputs import inputs_to_show
 from retrokit.encoders.inputs import showing_inputs as showing_inputs
@@ -53,7 +54,6 @@ _ENDS = (
     Param("truncation", choices=("left", "right"), help="end at which a long text is cut"),
     Param("end_token", bool, help="whether a text ends with the end-of-sequence token"),
 )
-_SEED = Param("seed", 0, minimum=0, help="seed of the fresh weights")
 
 
 class EncoderRegistry(SpecRegistry):
@@ -146,7 +146,7 @@ registry = EncoderRegistry(
             (
                 Param("dim", 768, minimum=1, maximum=65536, help="embedding dimensions"),
                 Param("tokenizer", "minilm", help="encoder, folder or hub id whose tokenizer it uses"),
-                _SEED,
+                COMMON["seed"],
                 *_COMMON,
                 _FRESH_DTYPE,
             ),
@@ -158,7 +158,7 @@ registry = EncoderRegistry(
             f"{_LOADING}:scratch",
             (
                 Param("architecture", required=True, help="folder, hub id or minilm"),
-                _SEED,
+                COMMON["seed"],
                 _POOLING,
                 *_COMMON,
                 _FRESH_DTYPE,

@@ -139,13 +139,7 @@ def _parsed(settings: EvaluationSettings) -> list[Stages]:
 
         requests += [(training_data, spec) for spec in settings.trained_on]
     parse_all(list(dict.fromkeys(requests)))
-    systems = [retrieval.stages_of(spec) for spec in settings.encoders]
-    for system in systems:
-        if system.reranker is not None:
-            from retrokit.ranking.retrieval.two_stage import fusion_of
-
-            fusion_of(system)
-    return systems
+    return [retrieval.stages_of(spec) for spec in settings.encoders]
 
 
 def _names(spec: str) -> list[tuple[Registry, str]]:
@@ -203,6 +197,10 @@ def _check_system(system: Stages, loaded: Sequence[Task]) -> None:
     is_fused = system.blend is not None or system.fusion is not None
     if is_fused and not any(task.searches for task in loaded):
         raise UsageError("blend and fusion are for rankings, and no task here has any")
+    if is_fused:
+        from retrokit.ranking.retrieval.two_stage import fusion_of
+
+        fusion_of(system)  # raises for both
     if system.work is not None:
         check_folder(system.work)
     if retrieval.leaves_open(system.spec):
@@ -278,17 +276,15 @@ def _loaded(
 ) -> Bench:
     """What measures the systems, with searchers and rerankers loaded. Raises :class:`UsageError` or
     :class:`DataError` for those that do not fit the tasks."""
-    rerankers: dict[str, Reranker] = {}
-    for system in systems:
-        if system.reranker is not None and system.reranker not in rerankers:
-            from retrokit.ranking import reranking
+    from retrokit.ranking import reranking
 
-            rerankers[system.reranker] = reranking.create(system.reranker, settings.device)
+    names = dict.fromkeys(system.reranker for system in systems)
+    rerankers = {spec: reranking.create(spec, settings.device) for spec in names if spec is not None}
     _check_listwise(loaded, rerankers.values())
     searchers: dict[str, Searcher] = {}
-    for system in systems if any(task.searches for task in loaded) else ():
-        if system.first is not None and not system.embeds and system.first not in searchers:
-            searchers[system.first] = retrieval.create(system.first, settings.device)
+    if any(task.searches for task in loaded):
+        names = dict.fromkeys(system.first for system in systems if not system.embeds)
+        searchers = {spec: retrieval.create(spec, settings.device) for spec in names if spec is not None}
     check_searchers(list(searchers.values()), [data for task in loaded if (data := task.judged()) is not None])
     columns_by_task = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
     from retrokit.evaluation.measuring import Bench

@@ -18,6 +18,7 @@ from typing import Any
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import check_folder, check_own, check_settings
 from retrokit.core.registry import Spec
+from retrokit.core.settings import Value
 from retrokit.core.shards import Shards
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation
@@ -97,12 +98,13 @@ def _first_stages(encoder: str | Sequence[str] | None, options: TwoStageOptions)
 
 def _systems(firsts: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions, work: Path | None) -> list[str]:
     """The specs of all systems: each first stage, then the same with each reranker behind it."""
-    systems = []
-    for first in firsts or [None]:
+    systems: list[str] = []
+    starts: Sequence[str | None] = firsts or [None]
+    for first in starts:
         if first is not None:
             systems.append(first)
         for reranker in dict.fromkeys(rerankers):
-            options_by_name = {
+            options_by_name: dict[str, Value | None] = {
                 "first": first,
                 "reranker": reranker,
                 "depth": options.depth,

@@ -186,7 +186,7 @@ def reranking_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     written = []
     for name, rows, draw_task in (
         ("reranking", _ranking_rows(evaluation), _rankings),
-        ("near-misses", evaluation.near_misses, _near_misses),
+        ("near-misses", [*map(dict, evaluation.near_misses)], _near_misses),
     ):
         if not rows:
             continue
@@ -319,7 +319,9 @@ def training_plots(folder: str | Path) -> list[Path]:
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
     if losses:
         label += f"\n{loss_change(tenths(rows))}"
-    lower, evaluations, norms = {}, {}, {}
+    lower: Series = {}
+    evaluations: Series = {}
+    norms: Series = {}
     for name, points in within(series, "evaluation.").items():
         (lower if lower_is_better(name) else evaluations)[name] = points
     for name, points in within(series, "norms.").items():

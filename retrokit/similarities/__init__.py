@@ -1,6 +1,7 @@
 """The registry of similarity functions: the table of names. Behaviour lives in the entries' modules."""
 
 from retrokit.core.registry import Entry, Param, SpecRegistry
+from retrokit.core.settings import COMMON
 
 _HERE = "retrokit.similarities"
 
@@ -30,7 +31,7 @@ registry = SpecRegistry(
             (
                 Param("size", int, required=True, minimum=1, help="dimensions of a fragment"),
                 Param("base", "cosine", choices=("cosine", "dot", "l2", "l1"), help="similarity of a fragment"),
-                Param("dims", int, minimum=1, help="use the first dims dimensions"),
+                COMMON["dims"],
             ),
             positional="size",
         ),

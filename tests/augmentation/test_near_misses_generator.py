@@ -173,7 +173,7 @@ def test_wrong_use_is_one_clear_line() -> None:
         load_families(["spatial", "spatial"])
     with pytest.raises(UsageError, match="`per_family=` 0 is out of range"):
         NearMissSettings("a.jsonl", per_family=0)
-    with pytest.raises(UsageError, match="between 0 and 1, not 1"):
+    with pytest.raises(UsageError, match=r"`split=` 1\.0 must be below 1"):
         NearMissSettings("a.jsonl", "b.jsonl", split=1.0)
 
 

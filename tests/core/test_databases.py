@@ -103,10 +103,10 @@ def test_an_array_is_made_once(tmp_path):
 
     def make() -> np.ndarray:
         made.append(1)
-        return np.array([[0.1, -2.5]], dtype=np.float32)
+        return np.array([0.1, -2.5], dtype=np.float32)
 
     for _ in range(2):
-        array = Shards(tmp_path / "work").array(["a", "b"], (1, 2), make)
+        array = Shards(tmp_path / "work").array(["a", "b"], make)
         assert array.dtype == np.float32
         assert array.tolist() == make().tolist()
         made.pop()
@@ -118,10 +118,10 @@ def test_an_array_is_made_once(tmp_path):
 
 def test_scores_in_a_damaged_file_are_computed_again(tmp_path):
     shards = Shards(tmp_path)
-    shards.array(["a"], (1,), lambda: np.ones(1, np.float32))
+    shards.array(["a"], lambda: np.ones(1, np.float32))
     (tmp_path / FILE).write_bytes(b"no database" * 500)
-    assert shards.array(["a"], (1,), lambda: np.zeros(1, np.float32)).tolist() == [0.0]
-    assert shards.array(["a"], (1,), lambda: np.ones(1, np.float32)).tolist() == [0.0]
+    assert shards.array(["a"], lambda: np.zeros(1, np.float32)).tolist() == [0.0]
+    assert shards.array(["a"], lambda: np.ones(1, np.float32)).tolist() == [0.0]
 
 
 def test_scores_are_not_written_into_a_file_of_another_program(tmp_path):
@@ -130,5 +130,5 @@ def test_scores_are_not_written_into_a_file_of_another_program(tmp_path):
         connection.execute("CREATE TABLE mine (id)")
     before = (tmp_path / FILE).read_bytes()
     with pytest.raises(DataError, match=r"scores\.sqlite: is a SQLite file, but no score store"):
-        Shards(tmp_path).array(["a"], (1,), lambda: np.ones(1, np.float32))
+        Shards(tmp_path).array(["a"], lambda: np.ones(1, np.float32))
     assert (tmp_path / FILE).read_bytes() == before

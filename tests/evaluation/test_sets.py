@@ -61,7 +61,7 @@ def test_a_run_of_sets_is_read_as_it_is_written(folder: Path) -> None:
     pytest.importorskip("bm25s", reason="the extra bm25 is not installed")
     run, on = str(folder.parent / "run.trec"), [f"beir:{folder}"]
     (written,) = evaluate(["bm25"], on=on, save_run=run).results
-    systems = [f"run:{run}", f"hybrid:a=run:{run},b=run:{run}"]
+    systems = [f"run:{run}", f"hybrid:a=run:{run},b=bm25"]
     read, fused = evaluate(systems, on=on, keep_runs=True).results
     assert read.run == written.run
     assert (read.metrics, read.per_query) == (written.metrics, written.per_query)

@@ -68,6 +68,14 @@ def test_the_bootstrap_draws_whole_clusters(origin):
     assert found.low < found.value < found.high
 
 
+def test_two_clusters_have_an_interval_of_the_draws_that_are_defined():
+    """Half of the draws take one cluster twice, and no value then differs from its group's mean."""
+    groups = [Moments.of([np.array([value]) for value in values]) for values in ((3.0, 5.0), (1.0, 3.0))]
+    found = bootstrapped_d(*groups)
+    assert (found.low, found.high) == pytest.approx((found.value, found.value))
+    assert 0 < np.isnan(found.draws.drawn).sum() < RESAMPLES
+
+
 def test_values_far_from_zero_do_not_cancel():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=100), rng.normal(size=100)

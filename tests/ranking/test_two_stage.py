@@ -18,6 +18,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
+from retrokit.ranking import retrieval
 from retrokit.ranking.reranking import kept
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.ranking import scorers
@@ -201,6 +202,14 @@ def test_kept_scores_serve_other_blends_and_depths_alone(many, tmp_path, monkeyp
     assert work.is_dir()
     reranked(folder, run, depth=13, work=str(work))
     assert len(made[2].calls) == 1
+
+
+def test_a_search_caches_scores_too(tmp_path, monkeypatch):
+    made = register(monkeypatch, fake=hashed)
+    spec = f"two-stage:bm25,reranker=fake,work={tmp_path / 'work'}"
+    first, second = (retrieval.search(spec, list(DOCUMENTS.values()), ["text b"])[0] for _ in range(2))
+    assert [len(one.calls) for one in made] == [1, 0]
+    assert [side.tolist() for side in first] == [side.tolist() for side in second]
 
 
 def test_scores_that_are_not_finite_are_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,7 @@ def test_a_run_is_replaced_at_the_end(command: str, typed: Typed, made: Callable
     assert code == 0, err
     assert_same_weights(Path("run"), Path("other"))
     assert sorted(os.listdir()) == ["other", "run"]
+    assert not list(Path("run").glob(".*")), "what was staged has been moved"
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "1_Pooling", "model.safetensors"])

@@ -332,11 +332,11 @@ def _subjects_by_text(
     surroundings = Surroundings(running, names_in(sentence for _, sentence in running))
     subjects_by_text: dict[int, list[Subject]] = {}
     for text_index, (text, sentences) in enumerate(zip(texts, sentences_by_text, strict=True)):
-        subject = partial(Subject, id=text.id, text_index=text_index, surroundings=surroundings, seed=seed)
+        make = partial(Subject, id=text.id, text_index=text_index, surroundings=surroundings, seed=seed)
         if text.query is None:
-            subjects = list(_of_sentences(text, sentences, translations[text_index], subject, seed))
+            subjects = list(_of_sentences(text, sentences, translations[text_index], make, seed))
         else:
-            subjects = list(_of_query(text, text.query, sentences, subject))
+            subjects = list(_of_query(text, text.query, sentences, make))
         if subjects:
             subjects_by_text[text_index] = subjects
     return subjects_by_text
@@ -372,7 +372,7 @@ def _of_sentences(
     text: TextToEdit,
     sentences: list[str],
     translations: Sequence[str | None],
-    subject: Callable[..., Subject],
+    make: Callable[..., Subject],
     seed: int,
 ) -> Iterator[Subject]:
     """The sentences that rules may edit, in random order, each its own query and document."""
@@ -380,10 +380,10 @@ def _of_sentences(
     for number in distinct(len(running), len(running), seed, "sentences", text.text):
         index = running[number]
         sentence = sentences[index]
-        yield subject(Passage("", sentence, ""), sentence, translation=translations[index])
+        yield make(Passage("", sentence, ""), sentence, translation=translations[index])
 
 
-def _of_query(text: TextToEdit, query: str, sentences: list[str], subject: Callable[..., Subject]) -> Iterator[Subject]:
+def _of_query(text: TextToEdit, query: str, sentences: list[str], make: Callable[..., Subject]) -> Iterator[Subject]:
     """The sentence that shares most words with the query, in its document."""
     running = _running(sentences)
     if len(sentences) > 2:
@@ -392,7 +392,7 @@ def _of_query(text: TextToEdit, query: str, sentences: list[str], subject: Calla
     best = max(running, key=lambda index: len(query_words & set(units(sentences[index]))), default=None)
     if best is not None:
         passage = Passage(" ".join(sentences[:best]), sentences[best], " ".join(sentences[best + 1 :]))
-        yield subject(passage, query, translation=text.translation)
+        yield make(passage, query, translation=text.translation)
 
 
 def _drawn_edits(subjects: Sequence[Subject], family: Family) -> Iterator[tuple[Subject, Edit]]:

@@ -66,7 +66,7 @@ def _word_order(subject: Subject) -> Iterator[Rewriting]:
 
 
 def _may_turn(view: View, first: int, last: int) -> bool:
-    """Whether two coordinated words may change places: what is before or behind may belong to one of the two alone, and
+    """Whether two coordinated words may change places: what is before or behind may belong to only one of them, and
     another list may follow their order."""
     if view.words[first - 1] in ("between", "of", "per") or view.words[last + 1] in ("of", "in", "to", "on"):
         return False

@@ -103,7 +103,7 @@ Condition = Callable[[V, int, int, int], bool]
 
 
 class Obstacle(NamedTuple):
-    """A reason why an edit is not made: when it holds, and a sentence in which it does."""
+    """A reason against an edit: when it applies, and a sentence with a place where it does."""
 
     holds: Callable[..., bool]
     sentence: str

@@ -52,7 +52,7 @@ class Subject:
 
     Attributes:
         passage: the sentence in its document.
-        query: a query that it answers; a sentence alone is its own.
+        query: a query that it answers; without a document, the sentence itself.
         id: that of the text, which others may share.
         text_index: the number of the text among all.
         seed: that of the draws.
@@ -69,7 +69,7 @@ class Subject:
 
     @classmethod
     def of_sentence(cls, sentence: str, seed: int = 0) -> "Subject":
-        """A sentence alone."""
+        """A sentence without a document, its own query."""
         return cls(Passage("", sentence, ""), sentence, seed=seed)
 
     @cached_property

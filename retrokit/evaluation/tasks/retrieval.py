@@ -25,6 +25,7 @@ from retrokit.data.beir import (
 )
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
 from retrokit.data.images import with_images
+from retrokit.data.packed_records import TextsById
 from retrokit.data.trec import write_run
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
@@ -244,8 +245,8 @@ def bright(path: str, domain: str | None, long: bool, instructions: bool) -> Bri
     data = read_bright(folder, domain or named, long)
     if instructions:
         prefix = instruction(data.retrieval.name, long)
-        queries = [prefix + query for query in data.retrieval.queries]
-        data = replace(data, retrieval=replace(data.retrieval, queries=queries))
+        queries = TextsById((id, prefix + query) for id, query in data.retrieval.queries_by_id.items())
+        data = replace(data, retrieval=replace(data.retrieval, queries_by_id=queries))
     task = Bright(data)
     task.digest_files = partial(digest_bright, folder, domain or named, long)
     return task

@@ -46,6 +46,7 @@ from retrokit.extensions.vectors.maps import VectorMap, check_rank
 from retrokit.extensions.vectors.settings import VectorsConfig
 from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.retrieval.dense import Dense, DenseIndex, check_export, export_index
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
 from retrokit.training.card import model_card
@@ -159,6 +160,15 @@ class QueryCollator:
         return {"query": query, "rows": torch.tensor([self.rows[id] for id in documents]), "batch": pairs}
 
 
+def asked_by(encoder: Encoder, index: DenseIndex) -> DenseIndex:
+    """The same vectors of an export for the queries of another encoder, read once for both."""
+    searcher = index.searcher
+    embeddings = SharedEmbeddings(encoder, [searcher.scorer], searcher.embeddings.precision)
+    asking = Dense(embeddings, searcher.scorer, searcher.faiss, searcher.quantize)
+    asking.export = searcher.export
+    return DenseIndex(asking, index.source)
+
+
 class MinedNegatives:
     """Documents near each anchor. Every ``every`` steps they are searched for again, in another sample of the
     export ``stored``, once an anchor is in a batch."""
@@ -183,7 +193,7 @@ class MinedNegatives:
         if outdated:
             changed = list(outdated.values())
             sample, index = self._sample_of(turn)
-            rankings = index.asked_by(encoder).search(TextList(outdated), self.nearest.shape[1])
+            rankings = asked_by(encoder, index).search(TextList(outdated), self.nearest.shape[1])
             nearest = np.stack([positions for _, positions in rankings])
             self.nearest[changed] = torch.from_numpy(sample[nearest])
             self.turn[changed] = turn
@@ -249,7 +259,7 @@ class QueryTrainer(RunTrainer):
             names, searcher = self.plan.evaluations.metrics_of(name), self.plan.searcher
             if name not in self._indexes:
                 self._indexes[name] = searcher.index(task.documents)
-            index = self._indexes[name].asked_by(encoder)
+            index = asked_by(encoder, self._indexes[name])
             measured = task.measure_index(index, names, task.depth(names), searcher)
             metrics |= {f"{name}:{metric}": measured.value(metric) for metric in names}
         return metrics

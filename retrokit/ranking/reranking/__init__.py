@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retrokit import encoders
 from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry
+from retrokit.core.settings import COMMON
 
 if TYPE_CHECKING:
     from retrokit.ranking.reranking.base import Reranker
 
 _ENCODER = Param("encoder", "minilm", help="whose token embeddings are compared")
-_PRECISION = Param("precision", "fp32", choices=("auto", "fp32", "bf16", "fp16"), help="of encoding the texts")
+_PRECISION = replace(COMMON["precision"], default="fp32")
 _CACHE = Param("cache", help="folder for token embeddings in half precision")
 _MODEL = Param("path", required=True, help="folder or hub id")
 _MAX_LENGTH = Param("max_length", int, minimum=1, help="tokens of both texts; the rest is cut")
@@ -68,8 +70,8 @@ registry = SpecRegistry(
             "retrokit.ranking.reranking.dense:dense_reranker",
             (
                 Param("encoder", required=True, help="which; with parameters in quotes"),
-                Param("sim", help="similarity; default: the encoder's own"),
-                Param("precision", "auto", choices=("auto", "fp32", "bf16", "fp16"), help="of encoding"),
+                COMMON["sim"],
+                COMMON["precision"],
             ),
             positional="encoder",
         ),

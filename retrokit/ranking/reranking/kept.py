@@ -137,7 +137,7 @@ class KeptReranker(Reranker):
         decided_by = [self.key]
         if self.listwise:  # a score depends on where its list ends
             decided_by.append(",".join(str(len(documents)) for documents in lists))
-        scores = self._store.array((*decided_by, *pair_queries, *texts), (len(texts),), compute)
+        scores = self._store.array((*decided_by, *pair_queries, *texts), compute)
         return np.split(scores, ends[:-1])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from retrokit import encoders
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, Param, Registry, SpecRegistry, importing
+from retrokit.core.settings import COMMON
 
 if TYPE_CHECKING:
     from retrokit.data.exports import Export
@@ -43,10 +44,7 @@ registry = SpecRegistry(
             "retrokit.ranking.retrieval.dense:dense",
             (
                 Param("encoder", required=True, help="which; with parameters in quotes"),
-                Param("sim", help="similarity; default: the encoder's own"),
-                Param("dims", int, minimum=1, help="use the first N dimensions; default: all"),
-                Param("precision", "auto", choices=("auto", "fp32", "bf16", "fp16"), help="of encoding"),
-                Param("index", help="index of faiss, such as HNSW32; default: exact search", extra="faiss"),
+                *(COMMON[name] for name in ("sim", "dims", "precision", "index")),
                 Param("quantize", help="storage dtype: float16, int8, binary or binary+rescore; default: float32"),
                 Param("export", help="folder of retrokit export, whose documents are not embedded again"),
             ),

@@ -148,14 +148,6 @@ class DenseIndex(Index):
         best: np.ndarray = np.maximum.reduceat(scores, starts_of(chunk_counts))
         return best
 
-    def asked_by(self, encoder: Encoder) -> DenseIndex:
-        """The same vectors for the queries of another encoder, read once for both."""
-        scorer = self.searcher.scorer
-        embeddings = SharedEmbeddings(encoder, [scorer], self.searcher.embeddings.precision)
-        searcher = Dense(embeddings, scorer, self.searcher.faiss, self.searcher.quantize)
-        searcher.export = self.searcher.export
-        return DenseIndex(searcher, self.source)
-
     def account(self) -> Account:
         """The embeddings and their norms, and the recall of an index. Of an export, no document is known."""
         searcher, embeddings = self.searcher, self.searcher.embeddings
@@ -199,16 +191,20 @@ def dense(
     """The encoder of that spec, under the similarity ``sim`` or its own; or that of the folder ``export``, with whose
     embeddings of documents it ranks. Raises as :func:`export_index`."""
     if export is not None:
-        return export_index(open_export(export), encoder, device, sim, dims, precision, index, quantize).searcher
+        exported = export_index(
+            open_export(export),
+            encoder,
+            device=device,
+            sim=sim,
+            dims=dims,
+            precision=precision,
+            index=index,
+            quantize=quantize,
+        )
+        return exported.searcher
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     scorer = loaded.similarity_of(sim)
     return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index, quantize)
-
-
-def encoder_of(export: Export, device: str | None = None) -> Encoder:
-    """The encoder that wrote an export; raises as :func:`~retrokit.encoders.create_for`."""
-    advice = "put it back, or give an encoder whose queries fit its vectors"
-    return encoders.create_for(export.folder, export.note["encoder"]["spec"], device, advice)
 
 
 def check_export(export: Export, sim: str | None, dims: int | None = None, quantize: str | None = None) -> None:
@@ -251,7 +247,11 @@ def export_index(
     check_export(export, sim, dims, quantize)
     written_by = export.note["encoder"]
     dims = written_by["dims"] if written_by["dims"] != written_by["dimension"] else None
-    loaded = encoders.registry.create(encoder, device=device) if encoder else encoder_of(export, device)
+    if encoder:
+        loaded = encoders.registry.create(encoder, device=device)
+    else:
+        advice = "put it back, or give an encoder whose queries fit its vectors"
+        loaded = encoders.create_for(export.folder, written_by["spec"], device, advice)
     scorer = loaded.similarity_of(export.note["similarity"]["spec"])
     embeddings = SharedEmbeddings(loaded, [scorer], precision, dims)
     return Dense(embeddings, scorer, index, quantize or export.note["dtype"]).over(export)

@@ -88,7 +88,7 @@ class SharedEmbeddings:
             np.take(listed.embeddings, rows, axis=0, out=embeddings, mode="clip")  # clip: without a second copy
             is_new = rows < 0
         if is_new.any():
-            new_texts = [texts[row] for row in np.flatnonzero(is_new)]
+            new_texts = [texts[row] for row in np.flatnonzero(is_new).tolist()]
             embeddings[is_new] = self.embed(new_texts, role, chunks=role == "document")
         return embeddings, is_new
 

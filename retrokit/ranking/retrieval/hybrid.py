@@ -184,7 +184,7 @@ class HybridIndex(FilteredIndex):
         hybrid = self._searcher
         a = account_of(hybrid.a, self._a)
         b = account_of(hybrid.b, self._b)
-        configuration = {
+        configuration: dict[str, Any] = {
             "a": a.configuration,
             "b": b.configuration,
             "fusion": hybrid.fusion,

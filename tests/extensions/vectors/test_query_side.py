@@ -166,7 +166,7 @@ def test_negatives_are_the_nearest_of_a_sample(tiny_bert, corpus, pairs, tmp_pat
     assert mined.nearest[1:9].sort()[0].tolist() == np.sort(nearest, axis=1).tolist()
     assert all(set(own) <= set(near) for own, near in zip(drawn.tolist(), nearest.tolist(), strict=True))
     _, sampled = mined._sample_of(0)  # which is read from disk once, whatever encoder asks
-    assert sampled.asked_by(encoder).source.blocks is vars(sampled.source)["blocks"]
+    assert query_side.asked_by(encoder, sampled).source.blocks is vars(sampled.source)["blocks"]
     assert (mined._sample_of(1)[0].tolist() != sample.tolist()) == (among == 64)
 
 

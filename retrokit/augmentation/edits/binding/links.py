@@ -73,7 +73,7 @@ _MORE = ("more", "fewer", "less")
 
 
 def _are_more(view: BindingView, phrase: Phrase, other: Phrase) -> bool:
-    """Whether *more* stands before the phrase, which is one noun: "more men than women"."""
+    """Whether *more* is before the phrase, which is one noun: "more men than women"."""
     is_noun = view.codes[phrase.start] == "n" and view.codes[phrase.start - 2] in "PfB.&"
     return is_noun and view.words[phrase.start - 1] in _MORE
 

@@ -7,7 +7,7 @@ negated twice, no yes-or-no question is negated (it asks the same), negation doe
 edit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from retrokit.augmentation.edits import tags as c5
@@ -157,31 +157,33 @@ def rewritings(subject: Subject) -> Iterator[Rewriting]:
 
 
 def _changes(view: ClauseView) -> Iterator[Named]:
-    swaps = _swaps()
-    inserted: dict[int, list[Change]] = {}  # by the place of the verb
-    removed: dict[int, list[Change]] = {}  # by the place of the "not"
+    inserted: dict[int, list[Change]] = {}  # by the verb
+    removed: dict[int, list[Change]] = {}  # by the "not"
     if view.question:
         yield from negated_question(view)
     else:
         inserted = {i: changes for i in range(1, view.size) if (changes := negated_finite(view, i))}
-        single = [i for i in inserted if not view.has_negative_complement(i)]
-        for i in single:
-            yield "insert-not", inserted[i]
-            if i == single[0]:
-                yield from negated_otherwise(view, i)
-        yield from negated_imperative(view)
-        if not inserted:
-            yield from negated_caption(view)
-    for i in range(view.size):
+        yield from _insertions(view, inserted)
+    for i, word in enumerate(view.words[: view.size]):
         if view.tags[i] == "XX0" and (changes := affirmed(view, i)):
             removed[i] = changes
             yield "remove-not", changes
-        word = view.words[i]
-        if word in swaps:
-            yield from (edit for swap in swaps[word] if (edit := swap(view, i)) is not None)
+        yield from (edit for swap in _swaps().get(word, ()) if (edit := swap(view, i)) is not None)
         if word in _BY_WORD:
             yield from _BY_WORD[word](view, i)
     yield from moved(view, inserted, removed)
+
+
+def _insertions(view: ClauseView, inserted: Mapping[int, list[Change]]) -> Iterator[Named]:
+    """A negation of each verb that can be negated, and other negations of the first."""
+    single = [i for i in inserted if not view.has_negative_complement(i)]
+    for i in single:
+        yield "insert-not", inserted[i]
+        if i == single[0]:
+            yield from negated_otherwise(view, i)
+    yield from negated_imperative(view)
+    if not inserted:
+        yield from negated_caption(view)
 
 
 _BY_WORD: dict[str, Rule] = {

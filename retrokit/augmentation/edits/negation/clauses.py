@@ -24,20 +24,23 @@ class ClauseView(View):
 
     def __init__(self, sentence: Sentence) -> None:
         super().__init__(sentence)
-        words, tags = self.words, self.tags
+        words = self.words
         last = words[self.size - 1]
         asks = WORDS["auxiliary-words"].intersection(words[1:4] if words[0] in WORDS["wh"] else words[:1])
         self.question = last == "?" or (bool(asks) and last not in {".", "!"})
         self.contracts = not WORDS["clitics"].isdisjoint(words)
         self.clause = list(accumulate(int(self._opens_clause(i)) for i in range(self.size)))
         self.negative = {self.clause[i] for i in range(self.size) if words[i] in WORDS["negative"]}
-        # the tagger takes many a plural's verb for an infinitive ("the methods improve it"): where no other verb and no
-        # "to" stands before it in its clause, it is finite
+        self._mend_plural_verbs()
+
+    def _mend_plural_verbs(self) -> None:
+        """Tag as finite what the tagger takes for an infinitive ("the methods improve it"): a plural's verb that has no
+        other verb and no "to" before it in its clause."""
         for i in range(1, self.size):
-            before = tags[self.clause_start(i) : i]
+            before = self.tags[self.clause_start(i) : i]
             subject = next((tag for tag in reversed(before) if tag != "AV0"), "")
-            if tags[i] == "VVI" and subject == "NN2" and not any(tag[:1] == "V" or tag == "TO0" for tag in before):
-                tags[i] = "VVB"
+            if self.tags[i] == "VVI" and subject == "NN2" and not any(tag[:1] == "V" or tag == "TO0" for tag in before):
+                self.tags[i] = "VVB"
 
     def _opens_clause(self, i: int) -> bool:
         word, tag = self.words[i], self.tags[i]
@@ -145,21 +148,27 @@ class ClauseView(View):
         first = i
         while tags[first - 1] == "AV0" and first > 1:
             first -= 1
-        before_verb = any(word.endswith("ly") or word in WORDS["before-verb"] for word in words[first:i])
-        place = first if before_verb else i  # other adverbs belong to the noun: "the diagram below shows"
-        number = self.subject_number(first)
-        wanted = {"Z": "1", "B": "2"}.get(tags[i][-1], number[:1])
         joined = tags[i + 1] in c5.FINITE | {"CJC", "XX0"} or (words[i + 1] == "," and tags[i + 2][:1] == "V")
-        if not number or wanted not in number or joined or words[first - 1] in WORDS["not-subjects"]:
+        if joined or not self._agrees_with_subject(i, first):
             return i, ""
-        if tags[i] == "VVD" and (words[i + 1] == "to" or not (tags[first - 1] == "PNP" or self._surely_past(i))):
-            return i, ""
-        while words[place] in WORDS["before-not"]:
-            place += 1
-        if not WORDS["no-not-with"].isdisjoint(words[place:i]):
+        before_verb = any(word.endswith("ly") or word in WORDS["before-verb"] for word in words[first:i])
+        start = first if before_verb else i  # other adverbs belong to the noun: "the diagram below shows"
+        while words[start] in WORDS["before-not"]:
+            start += 1
+        if not WORDS["no-not-with"].isdisjoint(words[start:i]):
             return i, ""
         base = self.base_form(i)
-        return place, "" if base in WORDS["no-do"] else base
+        return start, "" if base in WORDS["no-do"] else base
+
+    def _agrees_with_subject(self, i: int, first: int) -> bool:
+        """Whether a subject that the verb ``i`` agrees with ends before token ``first``."""
+        number = self.subject_number(first)
+        wanted = {"Z": "1", "B": "2"}.get(self.tags[i][-1], number[:1])
+        if not number or wanted not in number or self.words[first - 1] in WORDS["not-subjects"]:
+            return False
+        if self.tags[i] != "VVD":
+            return True
+        return self.words[i + 1] != "to" and (self.tags[first - 1] == "PNP" or self._surely_past(i))
 
     def _surely_past(self, i: int) -> bool:
         """Whether the past form ``i`` is its clause's verb and not a participle that follows its noun."""

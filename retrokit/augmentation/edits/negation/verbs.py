@@ -189,24 +189,30 @@ def negated_caption(view: ClauseView) -> Iterator[Named]:
 
 
 def negated_question(view: ClauseView) -> Iterator[Named]:
-    """*Why does it work?* → *Why doesn't it work?*, *What causes it?* → *What does not cause it?*"""
+    """*Why does it work?* → *Why doesn't it work?*, *What can it do?* → *What can it not do?*"""
     words, tags = view.words, view.tags
-    if view.negative or tags.count("CJC") > 1:
-        return
-    if words[0] not in {"why", "when", "which", "what", "who"}:
+    if view.negative or tags.count("CJC") > 1 or words[0] not in {"why", "when", "which", "what", "who"}:
         return
     auxiliary = next((i for i in range(1, min(4, view.size)) if words[i] in PAIRS["contracted"]), 0)
     subject, verb = auxiliary + 1, auxiliary + 2
     if words[0] == "why" and auxiliary == 1:
         yield "insert-not", [Change(1, 2, PAIRS["contracted"][words[1]])]
-    elif auxiliary and tags[subject] == "PNP" and tags[verb] in c5.BASE and words[verb] != "do":
+    elif not auxiliary:
+        yield from _negated_subject_question(view)
+    elif tags[subject] == "PNP" and tags[verb] in c5.BASE and words[verb] != "do":
         yield "insert-not", [Change(verb, verb, "not")]
-    elif not auxiliary and words[0] in {"what", "who", "which"}:
-        verb = 1
-        while words[0] == "which" and tags[verb] in c5.NOUN | c5.ADJECTIVE:
-            verb += 1
-        if tags[verb] in {"VVZ", "VVD"} and (base := view.base_form(verb)) and base not in WORDS["no-do"]:
-            yield "insert-not", [Change(verb, verb + 1, f"{DO_FOR[tags[verb][-1]]} not {base}")]
+
+
+def _negated_subject_question(view: ClauseView) -> Iterator[Named]:
+    """*What causes it?* → *What does not cause it?*"""
+    verb = 1
+    if view.words[0] not in {"what", "who", "which"}:
+        return
+    while view.words[0] == "which" and view.tags[verb] in c5.NOUN | c5.ADJECTIVE:
+        verb += 1
+    tag = view.tags[verb]
+    if tag in {"VVZ", "VVD"} and (base := view.base_form(verb)) and base not in WORDS["no-do"]:
+        yield "insert-not", [Change(verb, verb + 1, f"{DO_FOR[tag[-1]]} not {base}")]
 
 
 _CORRECTING = frozenset(("also", "rather", "instead", "only", "not", "is", "are", "for", "as", "it", "at"))
@@ -235,25 +241,29 @@ def affirmed(view: ClauseView, i: int) -> list[Change]:
 
 def without_polarity(view: ClauseView, i: int) -> list[Change] | None:
     """The changes that what only a negative allows wants once the negative ``i`` has gone; None if they are unclear."""
-    words, tags = view.words, view.tags
+    words = view.words
     changes = []
     for k in range(i + 1, view.size):
         word = words[k]
         if word in {";", ":"}:
             break
         if word in PAIRS["polar"] and words[k - 1] not in {"than", "by", "if"}:
-            if word == "any" and (words[k + 1] in WORDS["not-after-some"] or tags[k + 1] == "AJC"):
+            if word == "any" and (words[k + 1] in WORDS["not-after-some"] or view.tags[k + 1] == "AJC"):
                 return None
             changes.append(Change(k, k + 1, PAIRS["polar"][word]))
-        elif word == "at" and words[k + 1] == "all" and tags[k + 2] not in c5.NOUN:
+        elif word == "at" and words[k + 1] == "all" and view.tags[k + 2] not in c5.NOUN:
             changes.append(Change(k, k + 2, ""))
-        elif word == "but":
-            # one that does not begin a clause with its own finite verb corrects: "but rather"
-            if words[k + 1] in _CORRECTING or c5.FINITE.isdisjoint(tags[n] for n in view.clause_rest(k)):
-                return None
-        elif word in WORDS["negative-only"] and words[k + 1] != "than" and not (word == "yet" and k == i + 1):
+        elif _wants_negative(view, k, follows=k == i + 1):
             return None
     return changes
+
+
+def _wants_negative(view: ClauseView, k: int, *, follows: bool) -> bool:
+    """Whether a word cannot stay without the negative before it, which it ``follows`` at once or not."""
+    word, after = view.words[k], view.words[k + 1]
+    if word == "but":  # one that does not begin a clause with its own finite verb corrects: "but rather"
+        return after in _CORRECTING or c5.FINITE.isdisjoint(view.tags[n] for n in view.clause_rest(k))
+    return word in WORDS["negative-only"] and after != "than" and not (word == "yet" and follows)
 
 
 def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
@@ -267,11 +277,20 @@ def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
         return []
     if tags[host] == "VDB":
         return [Change(host, i + 1, "")]
-    for k in range(verb, view.clause_rest(verb).stop + 1):  # a second verb of the same "does" would want its ending too
-        after = tags[k + 2 if tags[k + 1] == "AV0" else k + 1]
-        if (tags[k] in {"CJC", "PUN"} and after in c5.BASE | {"VVB"}) or (words[k] == "or" and after == "NN1"):
-            return []
+    if _has_second_verb(view, verb):
+        return []
     return [Change(host, i + 1, ""), Change(verb, verb + 1, inflected(words[verb], c5.PENN[tags[host]]))]
+
+
+def _has_second_verb(view: ClauseView, verb: int) -> bool:
+    """Whether a second verb of the same "does", which would want its ending too, may follow."""
+    for k in range(verb, view.clause_rest(verb).stop + 1):
+        after = view.tags[k + 2 if view.tags[k + 1] == "AV0" else k + 1]
+        if view.tags[k] in {"CJC", "PUN"} and after in c5.BASE | {"VVB"}:
+            return True
+        if view.words[k] == "or" and after == "NN1":
+            return True
+    return False
 
 
 def _without_not(view: ClauseView, host: int, i: int) -> list[Change]:
@@ -300,25 +319,34 @@ def remove_fail(view: ClauseView, i: int) -> Iterator[Named]:
 
 def move_only(view: ClauseView, i: int) -> Iterator[Named]:
     """*the model only uses text*, *the model uses only text* → *only the model uses text*, and back."""
-    tags = view.tags
     if view.question or view.has_negative(i):
         return
-    if i == 0:
-        head = view.noun_end(1)
-        verb = head + 1
-        if head and tags[1] in {"AT0", "NN2", "DPS", "DT0"} and tags[verb] in c5.LEXICAL and view.base_form(verb):
-            yield "move-only", [Change(0, 1, ""), Change(verb, verb, "only")]
-        return
+    changes = _only_of_verb(view) if i == 0 else _only_of_subject(view, i)
+    if changes:
+        yield "move-only", changes
+
+
+def _only_of_verb(view: ClauseView) -> list[Change]:
+    head = view.noun_end(1)
+    verb = head + 1
+    begins = head > 0 and view.tags[1] in {"AT0", "NN2", "DPS", "DT0"}
+    if not begins or view.tags[verb] not in c5.LEXICAL or not view.base_form(verb):
+        return []
+    return [Change(0, 1, ""), Change(verb, verb, "only")]
+
+
+def _only_of_subject(view: ClauseView, i: int) -> list[Change]:
+    tags = view.tags
     start = view.clause_start(i)
     start += tags[start] in c5.OPENS_CLAUSE
     head = view.noun_end(start)
     begins = tags[start] in {"AT0", "DPS", "NN2", "AJ0"} and tags[start - 1] not in {"PUR", "PUQ"}
     if not 0 < head < i or view.words[head] == "others" or not begins:
-        return
-    finite = c5.FINITE.issuperset(tags[head + 1 : i])
-    if finite and i - head <= 2 and tags[i + 1] not in {"CRD", "AV0", "CJS", "PUN"}:
-        first = "only " + uncapitalized(view.sentence, start, start + 1)
-        yield "move-only", [Change(start, start + 1, first), Change(i, i + 1, "")]
+        return []
+    if i - head > 2 or not c5.FINITE.issuperset(tags[head + 1 : i]) or tags[i + 1] in {"CRD", "AV0", "CJS", "PUN"}:
+        return []
+    first = "only " + uncapitalized(view.sentence, start, start + 1)
+    return [Change(start, start + 1, first), Change(i, i + 1, "")]
 
 
 def moved(view: ClauseView, inserted: dict[int, list[Change]], removed: dict[int, list[Change]]) -> Iterator[Named]:

@@ -164,17 +164,28 @@ def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -
     """The Penn tag of the verb form at ``index``; none for a noun, or where past and participle look the same."""
     tag = view.tags[index]
     if ending in {"VBD", "VBN"}:
-        if tag not in {"VVD", "VVN"}:
-            return "VBN" if tag == "AJ0" and sure and lemma not in {"lack", "contain"} else None
-        if view.tags[view.before_adverbs(index)].startswith(("VB", "VH")):
-            return "VBN"
-        return "VBD" if tag == "VVD" else "VBN" if sure else None
+        return _past_form(view, index, lemma, sure=sure)
     if ending == "VBG":
-        return "VBG" if tag == "VVG" else None
-    if ending == "VBZ":
-        return "VBZ" if tag == "VVZ" or (lemma in WORDS["always-verbs"] and tag == "NN2") else None
-    infinitive = tag == "VVI" and view.words[index - 1] == "not" and view.tags[index - 2] == "CJC"
-    return "VB" if tag in {"VVB", "VVI"} and not infinitive else None  # "and not lower specificity"
+        fits = tag == "VVG"
+    elif ending == "VBZ":
+        fits = tag == "VVZ" or (lemma in WORDS["always-verbs"] and tag == "NN2")
+    else:  # "and not lower specificity"
+        fits = tag == "VVB" or (tag == "VVI" and (view.words[index - 1] != "not" or view.tags[index - 2] != "CJC"))
+    return ending if fits else None
+
+
+def _past_form(view: View, index: int, lemma: str, *, sure: bool) -> str | None:
+    """The Penn tag of a past or a participle; ``sure`` where both forms of the opposite look the same."""
+    tag = view.tags[index]
+    if tag == "AJ0":
+        return "VBN" if sure and lemma not in {"lack", "contain"} else None
+    if tag not in {"VVD", "VVN"}:
+        return None
+    if view.tags[view.before_adverbs(index)].startswith(("VB", "VH")):
+        return "VBN"
+    if tag == "VVD":
+        return "VBD"
+    return "VBN" if sure else None
 
 
 def from_to(view: View, index: int) -> list[Change] | None:
@@ -196,23 +207,43 @@ def from_to(view: View, index: int) -> list[Change] | None:
 
 
 def allow(view: View, index: int) -> Named | None:
-    """*allows users to edit* → *prevents users from editing*, and back."""
-    penn = _regular_form(view, index)
-    if penn is None or not view.starts_noun_phrase(index + 1):
+    """*allows users to edit* → *prevents users from editing*"""
+    form = _regular_form(view, index)
+    to = None if form is None else _link_of_action(view, index, lambda k: view.tags[k] == "TO0")
+    if form is None or to is None:
         return None
-    prevents = view.words[index].startswith("prevent")
-    opposite = Change(index, index + 1, inflected("allow" if prevents else "prevent", penn))
+    verb, tag = view.words[to + 1], view.tags[to + 1]
+    if tag not in {"VVI", "VBI"} or not verb.isalpha() or _coordinated_infinitive(view, to + 2):
+        return None
+    prevents = Change(index, index + 1, inflected("prevent", form))
+    return "swap-action", [prevents, Change(to, to + 2, f"from {inflected(verb, 'VBG')}")]
+
+
+def prevent(view: View, index: int) -> Named | None:
+    """*prevents users from editing* → *allows users to edit*"""
+    form = _regular_form(view, index)
+    gerunds = {"VVG", "VBG"}
+    start = None
+    if form is not None:
+        start = _link_of_action(view, index, lambda k: view.words[k] == "from" and view.tags[k + 1] in gerunds)
+    if form is None or start is None:
+        return None
+    base = lemma(view.words[start + 1], "VERB")
+    if inflected(base, "VBG") != view.words[start + 1]:
+        return None
+    allows = Change(index, index + 1, inflected("allow", form))
+    return "swap-action", [allows, Change(start, start + 2, f"to {base}")]
+
+
+def _link_of_action(view: View, index: int, is_link: Callable[[int], bool]) -> int | None:
+    """The token that joins the object of a verb to what it does, if nothing else is between."""
+    if not view.starts_noun_phrase(index + 1):
+        return None
     for k in range(index + 2, min(index + 9, view.size - 1)):
-        verb, tag = view.words[k + 1], view.tags[k + 1]
-        if prevents and view.words[k] == "from" and tag in {"VVG", "VBG"}:
-            base = lemma(verb, "VERB")
-            sure = inflected(base, "VBG") == verb
-            return ("swap-action", [opposite, Change(k, k + 2, f"to {base}")]) if sure else None
-        if not prevents and view.tags[k] == "TO0":
-            if tag not in {"VVI", "VBI"} or not verb.isalpha() or _coordinated_infinitive(view, k + 2):
-                return None
-            return "swap-action", [opposite, Change(k, k + 2, f"from {inflected(verb, 'VBG')}")]
-        if (view.tags[k][:1] in {"V", "P"} and view.tags[k] not in {"PRF", "PNP"}) or view.tags[k].startswith("CJ"):
+        if is_link(k):
+            return k
+        tag = view.tags[k]
+        if (tag[:1] in {"V", "P"} and tag not in {"PRF", "PNP"}) or tag.startswith("CJ"):
             return None
     return None
 
@@ -337,23 +368,27 @@ def _quoted_or_bracketed(view: View) -> set[int]:
 def _names_the_opposite(view: View, swap: Named) -> bool:
     """Whether the sentence already contains a word that the swap puts in, or a form of it: a contrast of its own."""
     changed = {index for change in swap[1] for index in range(change.start, change.end)}
-    words = {view.words[index] for index in changed}
+    removed = {view.words[index] for index in changed}
     others = "".join(f" {word}" for index, word in enumerate(view.words) if index not in changed) + " "
-    for change in swap[1]:
-        for word in change.text.lower().split():
-            if word in WORDS["function-words"] or word in words or not word.isalpha():
-                continue
-            stem = word if len(word) <= 5 else word[: max(5, len(word) - 3)]
-            if f" {word} " in others or (len(word) > 2 and f" {stem}" in others):
-                return True
-    pairs = {"more": "less", "most": "least", "less": "more", "fewer": "more", "least": "most"}
-    return any(pairs[word] in view.words for word in words & pairs.keys())
+    added = {word for change in swap[1] for word in change.text.lower().split() if word.isalpha()}
+    if any(_is_in(word, others) for word in added - removed - WORDS["function-words"]):
+        return True
+    return any(_OPPOSED[word] in view.words for word in removed & _OPPOSED.keys())
+
+
+_OPPOSED = {"more": "less", "most": "least", "less": "more", "fewer": "more", "least": "most"}
+
+
+def _is_in(word: str, text: str) -> bool:
+    """Whether a text contains a word, or one that begins as a long word does."""
+    stem = word if len(word) <= 5 else word[: max(5, len(word) - 3)]
+    return f" {word} " in text or (len(word) > 2 and f" {stem}" in text)
 
 
 _RULES: dict[str, Rule] = {
     "begin begins began start starts started": begin,
     "allows allow allowed allowing enables enable enabled enabling permits permit": allow,
-    "prevents prevent preventing prevented": allow,
+    "prevents prevent preventing prevented": prevent,
     "into": into,
     "from": from_name,
 }
