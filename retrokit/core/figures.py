@@ -119,7 +119,7 @@ class Curve(NamedTuple):
 def curves_figure(
     curves: Iterable[Curve], xlabel: str, ylabel: str, height: float = 4.0, columns: int = 3
 ) -> tuple[Figure, Axes]:
-    """Curves in one figure, with a legend of so many columns above it."""
+    """Curves in one figure, with a legend of ``columns`` columns above it."""
     figure, (axes,) = panels(1, height)
     for curve in curves:
         x, y = zip(*curve.points, strict=True)
