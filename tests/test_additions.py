@@ -85,9 +85,10 @@ def count(encoders, **options):
     "family of edits": Addition(
         "augmentation/edits/shout.py",
         """
-from retrokit.augmentation.edits.family import Family, Rewriting
-def shout():
-    return Family("shout", lambda subject: [Rewriting("mark", subject.query + "!")], changes_meaning=False)
+from retrokit.augmentation.edits.family import Rewriting, family
+@family("shout", changes_meaning=False)
+def shout(subject):
+    yield Rewriting("mark", subject.query + "!")
 """,
         "augmentation/edits/__init__.py",
         '    "retrokit.edits",\n    [\n',

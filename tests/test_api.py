@@ -53,15 +53,6 @@ def test_it_is_typed():
     assert files("retrokit").joinpath("py.typed").is_file()
 
 
-def test_crops_are_those_of_the_command(folder, tmp_path):
-    settings = retrokit.augment.CropSettings(min_chars=5)
-    counts = retrokit.augment.crops(str(folder / "texts.jsonl"), str(tmp_path / "a.jsonl"), settings, seed=4)
-    words = ["augment", "crops", folder / "texts.jsonl", "-o", tmp_path / "b.jsonl", "--min-chars", 5, "--seed", 4]
-    assert cli.run([str(word) for word in words]) == 0
-    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
-    assert counts.pairs == len((tmp_path / "a.jsonl").read_text().splitlines()) > 0
-
-
 def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
     on, run = f"beir:{folder / 'beir'}", str(tmp_path / "run")
     config = retrokit.FinetuneConfig(

@@ -67,7 +67,7 @@ def split_pairs(
     for pair in pairs:
         qrels[split_of[pair.anchor]].setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
     corpus = (Document(id=id, title="", text=text) for text, id in documents.items())
-    write_beir(output, corpus, ((id, text) for text, id in queries.items()), qrels)
+    write_beir(output, corpus, zip(queries.values(), queries, strict=True), qrels)
     groups = Counter(group_of.values())
     return SplitCounts(
         output,
@@ -117,9 +117,9 @@ def _assigned(group_of: Mapping[str, int], shares: Mapping[str, float], seed: in
                 split_of[group] = name
                 room[name] -= size
                 break
-    for name, share in shares.items():
-        if share and name not in split_of.values():
-            largest = max(map(len, members.values()))
-            sizes = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
-            raise DataError(where, f"leaves nothing for {name}: texts that are shared or nearly the same make {sizes}")
+    empty = [name for name, share in shares.items() if share and name not in split_of.values()]
+    if empty:
+        largest = max(map(len, members.values()))
+        sizes = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
+        raise DataError(where, f"leaves nothing for {empty[0]}: texts that are shared or nearly the same make {sizes}")
     return {anchor: split_of[group] for anchor, group in group_of.items()}

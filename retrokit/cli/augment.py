@@ -99,7 +99,7 @@ def near_misses(
     from retrokit.augmentation.edits.files import estimate_of, write_near_misses
 
     if dry_run:
-        show(str(estimate_of(settings)))
+        show(estimate_of(settings))
     else:
         _write(lambda: write_near_misses(settings))
 

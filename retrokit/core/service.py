@@ -6,6 +6,7 @@ environment and is sent to the one address. No spec, store or message contains i
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -201,10 +202,8 @@ class Service:
             ServiceError: answers of another shape or number; and as :meth:`post`.
         """
         answer = await self.post(body, patient, texts=count)
-        rows = answer
-        if isinstance(answer, dict):
-            rows = next((answer[name] for name in names if name in answer), None)
-        if not isinstance(rows, list):
+        rows = _list_in(answer, names)
+        if rows is None:
             raise self.unexpected(answer, f"{names[0]}: list of {count} of {expected}")
         if len(rows) != count:
             raise ServiceError(f"{self.where}: {len(rows):,} answers for {count:,} texts; expected one for each")
@@ -298,7 +297,7 @@ def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
     if not is_valid:
         raise UsageError("the service's url is not an address; expected one like http://localhost:8000/v1")
     query = dict(parse_qsl(address.query))
-    if "@" in address.netloc or any("key" in name.lower() or "token" in name.lower() for name in query):
+    if "@" in address.netloc or any(re.search("key|token", name, re.IGNORECASE) for name in query):
         raise UsageError(
             f"the url of {address.hostname} contains a key or password; put it into an environment variable"
         )
@@ -308,6 +307,13 @@ def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
     elif not folder:
         folder = "/v1"
     return f"{address.scheme}://{address.netloc}{folder}", query
+
+
+def _list_in(answer: Any, names: Sequence[str]) -> list[Any] | None:
+    """The list that an answer is, or has in the first field of these names that it has."""
+    if isinstance(answer, dict):
+        answer = next((answer[name] for name in names if name in answer), None)
+    return answer if isinstance(answer, list) else None
 
 
 def _may_pass(error: APIStatusError) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 
 from retrokit.core.errors import DataError
 from retrokit.data.beir import RetrievalData, judgements_file, located, queries_of_all_splits, read_beir, splits_of
-from retrokit.data.images import Image, content_of
+from retrokit.data.images import Image
 from retrokit.data.jsonl import Gathered, gathering
 from retrokit.data.labelled import LabelledTexts
 from retrokit.data.overlap import Bigrams, Overlap, Shingles
@@ -31,7 +31,6 @@ from retrokit.data.training_rows import (
     Pair,
     ScoredPair,
     Unlabelled,
-    digest64,
     normal_form,
     pair_codes,
     text_id,
@@ -272,15 +271,16 @@ def _alike_ids(unit: str, ids: Sequence[str], examples: int) -> list[DataFault]:
 
 def _grouped(texts: Sequence[str], key: Callable[[str], str]) -> list[list[int]]:
     """The indices of texts that have one key, two or more; texts without a key are left out."""
-    codes, indices = array("Q"), array("q")
+    codes, indices = array("q"), array("q")
     for index, text in enumerate(texts):
-        if form := key(text):
-            codes.append(digest64(content_of(form)))
+        form = key(text)
+        if form:
+            codes.append(hash(form))
             indices.append(index)
     is_first = first_of_each(codes)
     if is_first.all():
         return []
-    values = np.frombuffer(codes, dtype=np.uint64)
+    values = np.frombuffer(codes, dtype=np.int64)
     is_shared = np.isin(values, values[~is_first])
     shared_indices = np.frombuffer(indices, dtype=np.int64)[is_shared].tolist()
     groups: dict[int, list[int]] = defaultdict(list)
@@ -471,7 +471,7 @@ def boilerplate(texts: Iterable[str]) -> list[int]:
 
 def _shared_sentences(texts: Iterable[str]) -> set[int]:
     """The hashes of sentences that many different texts have."""
-    is_distinct = first_of_each(array("Q", (digest64(content_of(normal_form(text))) for text in texts)))
+    is_distinct = first_of_each(array("q", (hash(normal_form(text)) for text in texts)))
     codes, distinct = array("q"), 0
     for text, is_first in zip(texts, is_distinct, strict=True):
         if is_first and not isinstance(text, Image):

@@ -193,12 +193,12 @@ class Row(dict[str, Any]):
 
     def text(self, key: str, default: str | None = None) -> str:
         """The string in the field ``key``; ``default``, if given, for a missing field or null."""
-        if default is not None and self.get(key) is None:
+        value = self.get(key)
+        if isinstance(value, str):
+            return value
+        if value is None and default is not None:
             return default
-        value = self.required(key)
-        if not isinstance(value, str):
-            raise self.wrong(f"field {key!r} should be a string, found {kind_of(value)}")
-        return value
+        raise self.wrong(f"field {key!r} should be a string, found {kind_of(self.required(key))}")
 
     def text_of(self, field: str) -> str:
         """The string in ``field``; of ``text``, :attr:`content`."""
@@ -226,11 +226,13 @@ class Row(dict[str, Any]):
     @property
     def id(self) -> str:
         """The identifier in a field of :data:`IDENTIFIERS`: a string or a whole number, as a string."""
-        key = next((name for name in IDENTIFIERS if name in self), None)
-        if key is None:
+        for key in IDENTIFIERS:
+            if key in self:
+                break
+        else:
             raise self.wrong(f"no field 'id' or '_id'; the fields are {fields_of(self)}")
         value = self[key]
-        if self.get("_id", value) != value:
+        if key != "_id" and self.get("_id", value) != value:
             raise self.wrong("has both 'id' and '_id', and they differ")
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             raise self.wrong(f"field {key!r} should be a string or a whole number, found {kind_of(value)}")

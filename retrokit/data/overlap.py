@@ -69,7 +69,7 @@ def _band(pairs: np.ndarray, starts: np.ndarray, band: int) -> np.ndarray:
 
 
 class Bigrams:
-    """The word bigrams of texts, which find near-duplicates among them; the texts are not kept."""
+    """The word bigrams of texts, which find near-duplicates among them; the texts are not stored."""
 
     def __init__(self, texts: Iterable[str], shingles: Shingles) -> None:
         all_pairs, all_starts = array("Q"), array("q", [0])  # which grow without a copy beside them

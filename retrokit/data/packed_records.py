@@ -85,7 +85,7 @@ class PackedRecords(_Packed):
         """Whether each record is the first of those that are equal to it, bool ``[n]``."""
         digests = array("Q")
         for position in range(len(self)):
-            digests.append(digest64(self._bytes_of(position)))
+            digests.append(digest64(bytes(self._bytes_of(position))))
         return first_of_each(digests)
 
     def keep(self, positions: Iterable[int]) -> None:

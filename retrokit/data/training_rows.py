@@ -381,7 +381,7 @@ def _composed(value: Any) -> str | None:
         return _passage(value)
     if not isinstance(value, list) or not value:
         return None
-    contents = []
+    contents: list[str] = []
     for message in value:
         content = message.get("content") if isinstance(message, dict) else None
         if not isinstance(content, str):

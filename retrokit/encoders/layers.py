@@ -14,12 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.core.errors import UsageError
-from retrokit.data.prompted import texts_of
-from retrokit.encoders import engine
-from retrokit.encoders.base import Batch, Encoder, Item
-from retrokit.encoders.torch_encoder import TorchEncoder
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.engine import embeddings_of
 from retrokit.encoders.towers import has_routes, tower_of, with_modules
-from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -48,30 +45,6 @@ def every_layer(model: SentenceTransformer, spec: str) -> tuple[SentenceTransfor
     result = with_modules(model, modules)
     result.truncate_dim, result.module_kwargs = None, None
     return result, widths[0]
-
-
-class EveryLayer(TorchEncoder):
-    """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
-
-    def __init__(self, encoder: TorchEncoder) -> None:
-        model, self.widths = every_layer(encoder.model, encoder.spec)
-        super().__init__(encoder.spec, model, encoder.similarity)
-        self._encoder = encoder
-
-    @property
-    def dimension(self) -> int:
-        return sum(self.widths)
-
-    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        dtype = self._computing_in(precision)
-        with hidden_states(self.transformers()):
-            yield from engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
-
-    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
-        self._encoder.use_with(similarity, dims)
-
-    def fingerprint(self) -> str:
-        return f"{self._encoder.fingerprint()} after every layer"
 
 
 @contextmanager
@@ -108,9 +81,7 @@ class _PoolEveryLayer(nn.Module):
         for state in states[:-1]:
             layer = self.rest[0]({**features, "token_embeddings": state.float()})
             pooled.append(layer["sentence_embedding"])
-        features["sentence_embedding"] = torch.cat(
-            [*pooled, engine.embeddings_of(self._tower[0], features, task)], dim=1
-        )
+        features["sentence_embedding"] = torch.cat([*pooled, embeddings_of(self._tower[0], features, task)], dim=1)
         return features
 
 
@@ -127,14 +98,12 @@ def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Te
     if len(transformers) > 1:
         raise UsageError(f"{spec} has two transformers, of queries and of documents, whose layers are not compared")
     model, count = transformers[0].model, _count(transformers[0])
-    stack, table_path = "", ""
-    for path, module in model.named_modules():
-        if isinstance(module, nn.ModuleList) and len(module) == count and not stack:
-            stack = path
-        if module is model.get_input_embeddings():
-            table_path = path
-    if not stack:
+    paths = {id(module): path for path, module in model.named_modules()}
+    table_path = paths[id(model.get_input_embeddings())]
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == count]
+    if not stacks:
         raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")
+    stack = paths[id(stacks[0])]
     parameters = {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
     layer_paths = [_outermost_without(table_path, stack)] + [f"{stack}.{k}" for k in range(count)]
     by_layer = []

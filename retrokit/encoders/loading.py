@@ -17,21 +17,20 @@ from sentence_transformers.base.modules import Normalize, Router, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 from sentence_transformers.util import load_file_path
 
-from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.prompted import given_prompt, prompts_in_words
 from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.checks import UNUSED, check_parts, positions_of, whole_weights
 from retrokit.encoders.folders import (
-    MINILM_ID,
-    ask_hub,
+    check_is_there,
     check_kind,
     check_minilm,
     loading,
     minilm_path,
+    no_model,
     run_similarity,
-    shown,
 )
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.packed import cast
@@ -236,24 +235,7 @@ def scratch(
 
 
 def _loading(path: str) -> AbstractContextManager[None]:
-    return loading(path, "model", partial(_no_model, path))
-
-
-def _no_model(name: str, error: BaseException) -> RetrokitError:
-    if name == MINILM_ID:
-        return MissingExtra(f"minilm (the hub gave nothing: {first_line(error)})", "minilm")
-    return ServiceError(
-        f"{shown(name)} is no registered encoder or folder, and the model hub gave nothing: {first_line(error)}"
-    )
-
-
-def check_is_there(path: str, revision: str | None = None) -> None:
-    """Raise :class:`UsageError` for what is neither a folder nor a hub id, and as :func:`ask_hub`."""
-    if os.path.isfile(path):
-        raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
-    if not os.path.isdir(path):
-        problem = f"{shown(path)} is not a registered encoder, a folder or a hub id"
-        ask_hub(path, problem, partial(_no_model, path), revision)
+    return loading(path, "model", partial(no_model, path))
 
 
 def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: Any) -> SentenceTransformer:

@@ -218,11 +218,9 @@ def resolve_prompts(
         text = user.get(role)
         if text is None:
             prompts[role] = role_prompts(prompts)[role] or ""
-            continue
-        for name in names:
-            if name in prompts:  # stays, for it may be the default
-                prompts[name] = text
-        prompts[role] = text
+        else:
+            prompts |= dict.fromkeys(prompts.keys() & {*names}, text)  # all stay: one may be the default
+            prompts[role] = text
     return prompts
 
 

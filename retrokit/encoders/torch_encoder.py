@@ -17,7 +17,7 @@ from torch import Tensor
 from retrokit.core.errors import UsageError
 from retrokit.data.images import Image, check_texts
 from retrokit.data.prompted import texts_of
-from retrokit.encoders import engine, processes
+from retrokit.encoders import engine, layers, processes
 from retrokit.encoders.base import (
     Batch,
     Encoder,
@@ -276,15 +276,11 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return self._model.tokenizer
 
     def every_layer(self) -> tuple[Encoder, list[int]]:
-        from retrokit.encoders.layers import EveryLayer
-
         encoder = EveryLayer(self)
         return encoder, encoder.widths
 
     def layer_weights(self) -> list[dict[str, Tensor]]:
-        from retrokit.encoders.layers import weights
-
-        return weights(self.transformers(), self.spec)
+        return layers.weights(self.transformers(), self.spec)
 
     @property
     def model(self) -> SentenceTransformer:
@@ -316,3 +312,27 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 def gives_tokens(first: Any) -> bool:
     """Whether a model's first module embeds tokens. One with two towers, of texts and of images, pools them."""
     return getattr(first, "module_output_name", "token_embeddings") == "token_embeddings"
+
+
+class EveryLayer(TorchEncoder):
+    """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
+
+    def __init__(self, encoder: TorchEncoder) -> None:
+        model, self.widths = layers.every_layer(encoder.model, encoder.spec)
+        super().__init__(encoder.spec, model, encoder.similarity)
+        self._encoder = encoder
+
+    @property
+    def dimension(self) -> int:
+        return sum(self.widths)
+
+    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
+        dtype = self._computing_in(precision)
+        with layers.hidden_states(self.transformers()):
+            yield from engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
+
+    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
+        self._encoder.use_with(similarity, dims)
+
+    def fingerprint(self) -> str:
+        return f"{self._encoder.fingerprint()} after every layer"

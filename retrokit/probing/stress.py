@@ -151,8 +151,8 @@ class StressProbe(Findings):
     @property
     def conclusion(self) -> str:
         parts = []
-        for system, own in grouped((row for row in self.rates if row.role == SYSTEM), "system").items():
-            tested = sorted((row for row in own if row.edits >= TESTED), key=lambda row: row.rate)
+        for system, rows in grouped((row for row in self.rates if row.role == SYSTEM), "system").items():
+            tested = sorted((row for row in rows if row.edits >= TESTED), key=lambda row: row.rate)
             weakest = ", ".join(f"{row.capability} {row.rate:.2f}" for row in tested[:3])
             parts.append(f"{system}: lowest pass rates {weakest or 'of nothing tested'}")
         counted = f"{sum(row.edits for row in self.counts):,} edits of {self.texts:,} texts"
@@ -160,48 +160,49 @@ class StressProbe(Findings):
 
     def sheets(self) -> list[Sheet]:
         if not self.rates:
-            rows = [[row.capability, row.kind, f"{row.texts:,}", f"{row.edits:,}"] for row in self.counts]
-            return [Sheet(f"edits: {self.data}", ["capability", "kind", "texts", "edits"], 2, rows)]
+            cells = [[row.capability, row.kind, f"{row.texts:,}", f"{row.edits:,}"] for row in self.counts]
+            return [Sheet(f"edits: {self.data}", ["capability", "kind", "texts", "edits"], 2, cells)]
         return [self._rates_sheet(), *self._sure_sheets(), *self._worst_sheets()]
 
     def _rates_sheet(self) -> Sheet:
         systems = list(dict.fromkeys(row.system for row in self.rates))
-        shows_caught = any(row.caught is not None for row in self.rates)
-        rows: list[list[Any]] = []
-        for kind, of_kind in grouped(self.rates, "kind").items():
-            for capability, own in grouped(of_kind, "capability").items():
-                cells = [_cell(row) for row in own]
-                caught = [] if not shows_caught else ["" if own[0].caught is None else f"{own[0].caught:.0%}"]
-                rows.append([capability, kind, f"{own[0].texts:,}", *cells, *caught])
-            rows.append([])
-        columns = ["capability", "kind", "texts", *systems, *(["caught"] if shows_caught else [])]
+        columns = ["capability", "kind", "texts", *systems]
         notes = [
             "edit: share of texts whose score falls by more than harmless edits move it",
             f"control: share of texts whose score falls by at most {self.tolerance:.0%} of the way to unrelated texts",
             f"* differs from {systems[0]} (p < {SIGNIFICANT}, Holm); in brackets: under {TESTED} edits, not tested",
         ]
+        shows_caught = any(row.caught is not None for row in self.rates)
         if shows_caught:
+            columns.append("caught")
             notes.append(f"caught: share of what {systems[0]} fails that the reranker passes")
-        return Sheet(f"pass rates: {self.data}", columns, 2, rows, notes)
+        cells: list[list[Any]] = []
+        for kind, of_kind in grouped(self.rates, "kind").items():
+            for capability, rows in grouped(of_kind, "capability").items():
+                line = [capability, kind, f"{rows[0].texts:,}", *map(_cell, rows)]
+                if shows_caught:
+                    line.append("" if rows[0].caught is None else f"{rows[0].caught:.0%}")
+                cells.append(line)
+            cells.append([])
+        return Sheet(f"pass rates: {self.data}", columns, 2, cells, notes)
 
     def _sure_sheets(self) -> Iterator[Sheet]:
         if self.sure:
             systems = list(dict.fromkeys(row.system for row in self.sure))
-            rows = [
-                [testbed, measure, *(f"{getattr(row, measure):.3f}" for row in own)]
-                for testbed, own in grouped(self.sure, "testbed").items()
+            cells = [
+                [testbed, measure, *(f"{getattr(row, measure):.3f}" for row in rows)]
+                for testbed, rows in grouped(self.sure, "testbed").items()
                 for measure in MEASURES
             ]
-            yield Sheet("SURE: rank consistency with the reference", ["testbed", "measure", *systems], 2, rows)
+            yield Sheet("SURE: rank consistency with the reference", ["testbed", "measure", *systems], 2, cells)
 
     def _worst_sheets(self) -> Iterator[Sheet]:
-        first = [row for row in self.worst if row.system == self.rates[0].system]
-        worst = [own[0] for own in grouped(first, "capability").values()]
+        of_first = [row for row in self.worst if row.system == self.rates[0].system]
+        worst = [rows[0] for rows in grouped(of_first, "capability").values()]
         if worst:
-            rows = [[row.capability, row.edit, row.id, _difference(row)] for row in worst]
-            yield Sheet(
-                f"failed by most: {first[0].system}", ["capability", "edit", "id", "original → edited"], 4, rows
-            )
+            cells = [[row.capability, row.edit, row.id, _difference(row)] for row in worst]
+            columns = ["capability", "edit", "id", "original → edited"]
+            yield Sheet(f"failed by most: {worst[0].system}", columns, 4, cells)
 
     def plot(self, folder: str | Path) -> list[Path]:
         """A heat map: a row per capability, a column per system."""

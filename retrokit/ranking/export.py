@@ -87,16 +87,16 @@ def export(settings: ExportSettings) -> Export:
 
 
 class _Shard(NamedTuple):
-    """The shard ``number``, from 1, of ``of``."""
+    """The shard ``number``, from 1, of ``shards``."""
 
     number: int
-    of: int
+    shards: int
 
     def rows(self, total: int) -> range:
         """Its texts of ``total``: whole portions, so that its embeddings are those of an export that is whole, to the
         bit."""
         portions = -(-total // exports.CHUNK)
-        start, stop = (portions * number // self.of * exports.CHUNK for number in (self.number - 1, self.number))
+        start, stop = (portions * number // self.shards * exports.CHUNK for number in (self.number - 1, self.number))
         return range(min(total, start), min(total, stop))
 
 
@@ -165,7 +165,7 @@ def _folder_of(settings: ExportSettings, shard: _Shard | None, source: _Source) 
         )
     if (folder / exports.NOTE).exists():
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
-    return folder / f"shard-{shard.number:05}-of-{shard.of:05}"
+    return folder / f"shard-{shard.number:05}-of-{shard.shards:05}"
 
 
 def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, shard: _Shard | None) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, s
     about = {
         **prepared.describe(),
         "dtype": settings.dtype,
-        "shard": {"number": shard.number, "of": shard.of, "first": rows.start} if shard is not None else None,
+        "shard": {"number": shard.number, "of": shard.shards, "first": rows.start} if shard is not None else None,
         "source": {
             "spec": settings.source,
             "digest": None if source.is_pipe else with_images(digest(source.path), images),

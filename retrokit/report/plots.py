@@ -278,8 +278,8 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
         by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == (scorer, similarity)}
         positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
         label = wrapped(scorer if similarity == "own" else f"{scorer} {similarity}", 2 * LABEL)
-        values = np.array([[by_family[family][score] for score in SCORES] for family in families])
-        scores, areas, lows, highs = values.T
+        table = [[by_family[family][score] for score in SCORES] for family in families]
+        scores, areas, lows, highs = np.array(table, dtype=np.float64).T  # NaN of None
         upper.bar(positions, scores, width, color=color_of(index), label=label)
         errors = np.maximum(0.0, [areas - lows, highs - areas])
         lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color_of(index))

@@ -20,7 +20,6 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from retrokit.augmentation.online import Augmentation, Masking
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.packed_records import distinct
@@ -29,6 +28,7 @@ from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, same_kinds
 from retrokit.similarities.base import Role
 
 if TYPE_CHECKING:
+    from retrokit.augmentation.online import Augmentation, Masking
     from retrokit.training.loss import Guide
 
 _T = TypeVar("_T")

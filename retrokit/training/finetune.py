@@ -15,7 +15,6 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import encoders, evaluation, similarities
-from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
@@ -77,7 +76,8 @@ from retrokit.training.run import (
 )
 from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer
 
-if TYPE_CHECKING:  # a run without held-out examples loads no task
+if TYPE_CHECKING:  # a run on pairs loads no augmentation, and one without held-out examples no task
+    from retrokit.augmentation.online import Augmentation, Masking
     from retrokit.training.held_out import HeldOut
 
 
@@ -255,7 +255,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         encoder=encoder,
         model=model,
         similarity=similarity,
-        masking=masking_of(augmentation, encoder, config.seed) if augmentation is not None else None,
+        masking=_masking(augmentation, encoder, config.seed),
         guide=guide,
         evaluations=inputs.evaluations,
         held_out=inputs.held_out,
@@ -283,7 +283,11 @@ def _read_inputs(config: FinetuneConfig, device: str | None) -> Inputs:
     rank, world = process_rank(), process_count()
     check_places(config, config.data)
     with strictly(config.strict):
-        augmentation = combined(config.augment) if config.augment else None
+        augmentation = None
+        if config.augment:
+            from retrokit.augmentation.online import combined
+
+            augmentation = combined(config.augment)
         sources = _read_sources(config, augmentation)
         _warn_of_contradictions(sources)
         digests: dict[str, list[str] | str] = {"data_digests": [source.digest for source in sources]}
@@ -342,6 +346,14 @@ def _preflight(
         overlaps=first_says(lambda: evaluations.overlaps(data.sources, held_out_texts)),
         memory=_memory(config, model, dtype, data, lengths),
     )
+
+
+def _masking(augmentation: Augmentation | None, encoder: Encoder, seed: int) -> Masking | None:
+    if augmentation is None:
+        return None
+    from retrokit.augmentation.online import masking_of
+
+    return masking_of(augmentation, encoder, seed)
 
 
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
@@ -439,6 +451,8 @@ def _warn_of_contradictions(sources: Sequence[Source]) -> None:
 
 def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:
     if augmentation is not None:
+        from retrokit.augmentation.online import usable_part
+
         return [usable_part(read_source(spec, config.kind), augmentation) for spec in config.data]
     sources = [read_source(spec, config.kind, images=config.kind != "scored") for spec in config.data]
     if config.is_taught:

@@ -164,10 +164,8 @@ class Outcome(PrintedRecord):
             if baseline is not None:
                 start_metrics |= baseline["evaluation"]
             gain = history.worth(best[1]) - history.worth(start_metrics[history.metric])
-        if gain is None or selection is None:
-            selection = None
-        else:
-            selection = {"steps": len(rows) - 1, **selection}
+        if selection is not None:
+            selection = None if gain is None else {"steps": len(rows) - 1, **selection}
         return cls(
             folder=str(folder),
             steps=steps,

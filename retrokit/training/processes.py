@@ -81,6 +81,12 @@ def is_sharded() -> bool:
 def join(shares: bool = False) -> None:
     """Join the other processes, if there are any. ``shares``: FSDP is supported here; raises :class:`UsageError` for an
     engine that is not."""
+    _check_engine(shares)
+    if process_count() > 1 and not dist.is_initialized():
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+
+
+def _check_engine(shares: bool) -> None:
     unsupported = ["MEGATRON_LM", "DEEPSPEED"] if shares else ["MEGATRON_LM", "DEEPSPEED", "FSDP"]
     for name in unsupported:
         if _uses(name):
@@ -88,8 +94,6 @@ def join(shares: bool = False) -> None:
             raise UsageError(f"{name} is not supported here; start with {other}")
     if shares and _uses("FSDP") and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UsageError(f"FSDP1 is not supported; start with {_FSDP2}")
-    if process_count() > 1 and not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
 
 
 def leave() -> None:

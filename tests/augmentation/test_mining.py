@@ -331,18 +331,6 @@ def test_a_judges_scores_outlive_a_break(tmp_path, judged):
 # --- other searchers
 
 
-@pytest.mark.parametrize("index", [None, "Flat"])
-def test_an_index_finds_what_exact_search_finds(tiny_bert, tmp_path, index):
-    texts = sentences(60, seed=3)
-    rows = [{"anchor": q, "positive": p} for q, p in zip(texts[:20], texts[20:40], strict=True)]
-    data = write_pairs(tmp_path / "p.jsonl", rows)
-    done = mine(str(tiny_bert), [data], str(tmp_path / "o.jsonl"), index=index, settings=NO_MARGIN, precision="fp32")
-    assert done.counts["negatives"] == 60
-    exact = tmp_path / "exact.jsonl"
-    mine(str(tiny_bert), [data], str(exact), settings=NO_MARGIN, precision="fp32")
-    assert rows_of(tmp_path / "o.jsonl") == rows_of(exact)
-
-
 # --- from specs
 
 

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,28 +28,6 @@ def read(path: Path) -> list[dict]:
 
 def bag(rows: list[dict]) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
-
-
-def test_comps_mixture_is_one_call(tmp_path):
-    nq, near = write(tmp_path / "nq.jsonl", pairs("nq", 10_023)), write(tmp_path / "near.jsonl", pairs("near", 2_982))
-    out = tmp_path / "mixture.jsonl"
-    made = mix([f"{nq},count=10000", f"{near},count=2386"], str(out), seed=7)
-    rows = read(out)
-    assert Counter(row["source"] for row in rows) == {"nq": 10_000, "near": 2_386}
-    assert (made.rows, made.kind) == (12_386, "pairs")
-    assert [(p.name, p.rows, p.taken) for p in made.parts] == [("nq", 10_023, 10_000), ("near", 2_982, 2_386)]
-    assert made.parts[1].share == pytest.approx(0.192637, abs=1e-6)
-    assert made.summary() == [
-        "nq: 10,000 of 10,023 rows, 80.74% of the mixture",
-        "near: 2,386 of 2,982 rows, 19.26% of the mixture",
-        "12,386 rows of pairs",
-    ]
-    assert len({row["anchor"] for row in rows}) == 12_386, "a count is a sample without replacement"
-    # shuffled: the share in every tenth of the file is the share of the whole, within five standard deviations
-    is_near = np.array([row["source"] == "near" for row in rows])
-    shares = [tenth.mean() for tenth in np.array_split(is_near, 10)]
-    assert np.ptp(shares) < 10 * np.sqrt(0.19 * 0.81 / 1_239)
-    assert np.abs(np.array(shares) - 0.1926).max() < 5 * np.sqrt(0.19 * 0.81 / 1_239)
 
 
 @pytest.mark.parametrize(("weight", "each", "more"), [(2, 2, 0), (0.5, 0, 5), (2.5, 2, 5), (1, 1, 0), (0.25, 0, 3)])

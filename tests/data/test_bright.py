@@ -130,22 +130,3 @@ def test_wrong_examples(folder: Path, change: dict[str, Any], problem: str | Non
         return
     with pytest.raises(DataError, match=problem):
         read_bright(folder)
-
-
-def test_wrong_layouts(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere: does not exist; expected a folder with documents and examples"):
-        read_bright(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"examples.jsonl: is a file"):
-        read_bright(folder / "examples.jsonl")
-    (folder / "documents.jsonl").unlink()
-    with pytest.raises(
-        DataError, match=r"contains no documents; .*it contains 'examples.jsonl', 'long_documents.jsonl'"
-    ):
-        read_bright(folder)
-    write(folder / "documents.jsonl", [{"id": "a", "text": "x"}])
-    with pytest.raises(DataError, match=r"documents.jsonl:1: no field 'content'; the fields are 'id', 'text'"):
-        read_bright(folder)
-    (folder / "documents.parquet").write_bytes(b"PAR0")
-    (folder / "documents.jsonl").unlink()
-    with pytest.raises(DataError, match=r"documents.parquet: is not a Parquet file"):
-        read_bright(folder)

@@ -10,7 +10,6 @@ from sklearn.model_selection import train_test_split
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.labelled import (
-    LabelledNearMiss,
     read_labelled,
     read_labelled_pairs,
     read_split,
@@ -101,20 +100,6 @@ def test_two_files(tmp_path: Path) -> None:
     assert split.counts["test_texts_of_unknown_label"] == 1
     with pytest.raises(UsageError, match="sample= draws from the one file"):
         read_split(train, test, sample=2)
-
-
-def test_near_misses_as_augment_writes_them(tmp_path: Path) -> None:
-    rows = [
-        {"anchor": "s", "positive": "s", "negatives": ["not s"], "family": "negation", "edit": "insert"},
-        {"anchor": "a b", "positive": "b, a", "negatives": ["b a", "a a"], "family": "binding"},
-        {"anchor": "c", "positive": "c", "negatives": ["d"]},
-    ]
-    assert read_labelled_pairs(write(tmp_path / "x.jsonl", rows)) == [
-        LabelledNearMiss("1", "s", "s", "not s", "negation"),
-        LabelledNearMiss("2.1", "a b", "b, a", "b a", "binding"),
-        LabelledNearMiss("2.2", "a b", "b, a", "a a", "binding"),
-        LabelledNearMiss("3", "c", "c", "d", ""),
-    ]
 
 
 @pytest.mark.parametrize(

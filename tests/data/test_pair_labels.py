@@ -215,19 +215,6 @@ def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return datasets
 
 
-@pytest.mark.parametrize("form", ["saved", "snapshot"])
-def test_labels_of_saved_data_sets(tmp_path: Path, datasets: Any, form: str) -> None:
-    rows = labelled("query", "document", "label")
-    folder = tmp_path / "data"
-    folder.mkdir()
-    data = datasets.Dataset.from_list(rows)
-    if form == "saved":
-        data.save_to_disk(str(folder))
-    else:
-        data.to_parquet(str(folder / "train-00000-of-00001.parquet"))
-    assert pairs_of(f"hf:{folder}") == PAIRS
-
-
 @pytest.mark.parametrize("empty", [None, "", " \n", [], [""], [None], {"title": "", "text": None}])
 def test_empty_positives_are_left_out(tmp_path: Path, empty: object) -> None:
     rows = [{"query": "a", "pos": empty, "neg": ["x"]}, {"query": "c", "pos": ["d"], "neg": []}]
@@ -239,18 +226,6 @@ def test_empty_positives_are_left_out(tmp_path: Path, empty: object) -> None:
     assert list(source.records) == [Pair("c", "d", (), (1.0,))]
     with pytest.raises(DataError, match="gives no training records"):
         pairs_of(write(tmp_path / "c.jsonl", rows[:1]))
-
-
-def test_empty_texts_in_a_list_of_positives(tmp_path: Path) -> None:
-    row = {"query": "a", "pos": ["b", "", None, "c"], "neg": ["x"], "pos_scores": [4, 3, 2, 1], "neg_scores": [0]}
-    path = write(tmp_path / "a.jsonl", [row])
-    with heard() as notices:
-        assert pairs_of(path) == [Pair("a", "b", ("x",)), Pair("a", "c", ("x",))]
-    assert notices[0].endswith("; empty positives left out: 2")
-    assert list(read_source(str(path), "taught").records) == [
-        Pair("a", "b", ("x",), (4.0, 0.0)),
-        Pair("a", "c", ("x",), (1.0, 0.0)),
-    ]
 
 
 def test_a_mixture_has_pairs_with_and_without_labels(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from retrokit import cli
 from retrokit.core.errors import ServiceError, UsageError
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, skip_waits
-from tests.llm.server import PASSING, ChatServer, Plan, embeddings, error, letters, message
+from tests.llm.server import PASSING, ChatServer, Plan, error, letters, message
 from tests.models import sentences
 
 TEXTS = sentences(150)
@@ -163,16 +163,6 @@ def test_the_role_is_sent(given: str, field: str, query: str, document: str) -> 
         assert [body[field] for body in server.log.bodies] == [document, query, document]
         assert made.fingerprint() != retrokit.encoder(spec(server)).fingerprint()
         assert field not in server.log.bodies[-1]
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e39])
-def test_numbers_that_are_not_finite(number: float) -> None:
-    bad = embeddings([[1.0] * 8, [number, *[1.0] * 7]])
-    with (
-        ChatServer(Plan(reply=lambda body: message(200, bad) if len(body["input"]) > 1 else None)) as server,
-        pytest.raises(ServiceError, match=f"1 of 2 embeddings are not finite; the text begins '{TEXTS[1][:30]}"),
-    ):
-        retrokit.encoder(spec(server)).embed(TEXTS[:2], "query")
 
 
 def test_a_batch_that_is_too_large_is_halved_and_a_text_that_is_refused_is_named() -> None:

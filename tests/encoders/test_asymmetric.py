@@ -83,14 +83,6 @@ def test_the_fingerprint_tells_swapped_towers_apart(folders, place, tmp_path):
     assert swapped.fingerprint() != whole.fingerprint()
 
 
-def test_lengths_are_those_of_the_tower(folders):
-    encoder = retrokit.encoder(str(folders["first"]), device="cpu")
-    assert [encoder.max_length(role) for role in ("query", "document")] == [64, 32]
-    text = "cat " * 40
-    assert [encoder.cut([text], role).tolist() for role in ("query", "document")] == [[False], [True]]
-    assert len(encoder.spans([text], 16, 4)[0]) > 1
-
-
 @pytest.mark.parametrize("place", ["first", "last", "static"])
 def test_the_cache_keeps_the_roles_apart(folders, place, tmp_path, monkeypatch):
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))

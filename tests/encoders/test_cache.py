@@ -4,7 +4,6 @@ import itertools
 import re
 import sqlite3
 import subprocess
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +21,7 @@ from retrokit.encoders.cached import TOKENS, Store
 from retrokit.encoders.store import FILE, OVERHEAD, EmbeddingCache, cache_folder, open_cache, read_size
 from tests.encoders.filling import CHUNK, DIMENSION, Counting, store, texts, vectors
 from tests.evaluation.fakes import Notices
-from tests.forked_python import KILL, python
+from tests.forked_python import python
 
 ROW = 4 * DIMENSION + OVERHEAD
 
@@ -223,34 +222,6 @@ def test_after_a_break_the_rest_falls_into_the_same_batches(tmp_path, monkeypatc
 def start(*words: object) -> subprocess.Popen[bytes]:
     command = [python(), "-m", "tests.encoders.filling", *map(str, words)]
     return subprocess.Popen(command, cwd=Path(__file__).parents[2])
-
-
-def kept(folder: Path) -> int:
-    return sum(held.rows for held in EmbeddingCache(folder, 10**9).held())
-
-
-def kill_while_filling(folder: Path, count: int, moment: float) -> None:
-    process = start(folder, 0, count, 0.01)
-    before = kept(folder)
-    while process.poll() is None and kept(folder) == before:
-        time.sleep(0.005)
-    time.sleep(moment)
-    process.send_signal(KILL)
-    process.wait(60)
-
-
-def check_resumed(folder: Path, count: int) -> None:
-    before = kept(folder)
-    rows, encoded = embed(folder, texts(0, count))
-    assert np.array_equal(rows, vectors(texts(0, count)))
-    assert len(encoded) == count - before
-    assert sql(folder, "PRAGMA integrity_check") == [("ok",)]
-
-
-def test_a_killed_process_leaves_what_it_has_done(tmp_path):
-    kill_while_filling(tmp_path, 2000, 0.05)
-    assert 0 < kept(tmp_path) < 2000
-    check_resumed(tmp_path, 2000)
 
 
 def test_several_processes_fill_at_once(tmp_path):

@@ -17,9 +17,8 @@ import retrokit
 from retrokit.encoders import cached as embeddings
 from retrokit.encoders import engine, opening, store
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.store import FILE, EmbeddingCache
+from retrokit.encoders.store import FILE
 from retrokit.encoders.towers import with_modules
-from retrokit.encoders.views import MemoizedEncoder
 from retrokit.training.model import as_encoder, build
 from tests.models import sentences
 
@@ -124,13 +123,6 @@ def test_a_model_under_training_is_not_cached(tiny_bert, encoded):
     opened = store.open_cache()
     assert opened is not None
     assert opened.held() == []
-
-
-def test_what_is_kept_in_memory_needs_no_disk(tiny_bert, encoded, monkeypatch):
-    kept = MemoizedEncoder(retrokit.encoder(str(tiny_bert)))
-    kept.embed(TEXTS, "document", "fp32")
-    monkeypatch.setattr(EmbeddingCache, "read", lambda *arguments: pytest.fail("read again"))
-    kept.embed(TEXTS[:5], "document", "fp32")
 
 
 def test_a_single_question_of_a_settled_encoder_is_not_kept(tiny_bert, encoded):

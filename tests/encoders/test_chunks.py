@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 import retrokit
-from retrokit import cli
 from retrokit.core.errors import UsageError
 from retrokit.encoders import engine
 from retrokit.encoders.chunks import best_chunks
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.ranking.retrieval.base import TextList
-from tests.evaluation.fakes import write_folder, write_lines
+from tests.evaluation.fakes import write_lines
 from tests.models import WORDS, sentences
 
 WORDY = " ".join(random.Random(1).choices(WORDS, k=150))
@@ -153,24 +152,3 @@ def test_a_task_that_does_not_search_takes_the_mean_alone(tiny_bert, tmp_path):
     assert result.counts["texts_cut"] == 0
     (result,) = task.evaluate(Request(retrokit.encoder(str(tiny_bert)), cosine))
     assert result.counts["texts_cut"] > 0
-
-
-def test_eval_says_how_many_texts_are_cut(tiny_bert, tmp_path, capsys):
-    documents = {f"d{number}": text for number, text in enumerate([WORDY, WORDY[5:], "cat", "dog"])}
-    data = write_folder(tmp_path / "toy", documents, {"q": "a cat", "long": WORDY}, {"q": {"d0": 1}, "long": {"d1": 1}})
-    specs = [str(tiny_bert), f"{tiny_bert},chunks=16", f"{tiny_bert},chunks=16,pool=mean", "bm25"]
-    shared = ["eval", *specs, "--on", f"beir:{data}"]
-    for _ in range(2):  # the second time from the cache
-        assert cli.run([*shared, "--format", "markdown"]) == 0
-        printed = " ".join(capsys.readouterr().out.split())
-        assert "reads the beginning of 1 queries (50.0%) and 2 documents (50.0%), which are longer" in printed
-    results = [
-        result.counts
-        for spec in specs[:3]
-        for result in tasks.create(f"beir:{data}").evaluate(
-            Request(retrokit.encoder(spec), [retrokit.similarity("cosine")])
-        )
-    ]
-    assert [(one["documents_cut"], one["queries_cut"]) for one in results] == [(2, 1), (0, 1), (0, 1)]
-    assert results[1]["chunks"] > 4
-    assert "chunks" not in results[0]

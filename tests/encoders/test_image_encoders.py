@@ -17,7 +17,6 @@ from retrokit.data.images import open_image
 from retrokit.encoders import engine
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.probing.magnitude import probe_magnitude
-from retrokit.ranking import export
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.pictures import make_image_benchmark, make_picture
@@ -112,16 +111,6 @@ def test_a_task_and_a_probe_with_images_on_either_side(tiny_clip: Path, tmp_path
 def read_sides(folder: Path):
     data = read_beir(folder, images=True)
     return data.queries, data.documents
-
-
-@pytest.mark.parametrize("side", ["corpus", "queries"])
-def test_an_export_of_images(tiny_clip: Path, tmp_path: Path, side: str):
-    folder = make_image_benchmark(tmp_path / "data", images=side)
-    role = "document" if side == "corpus" else "query"
-    made = export.export(f"clip:{tiny_clip}", str(folder), str(tmp_path / "out"), role=role, sim="cosine")
-    items = read_sides(folder)[side == "corpus"]
-    raw = retrokit.encoder(f"clip:{tiny_clip}").embed(items, role)
-    assert_close(np.array(made.embeddings()), raw / np.linalg.norm(raw, axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize("name", ["static:8", "bert", "bm25"])

@@ -11,7 +11,7 @@ from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
 
 import retrokit
-from retrokit.core.errors import DataError, ServiceError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from tests.models import make_bert, sentences
 
 TEXTS = [*sentences(6, seed=3), "cat " * 100]
@@ -159,17 +159,3 @@ def test_code_that_is_needed_and_not_trusted_is_an_error(bert: Path) -> None:
     (bert / "config.json").write_text(json.dumps(config))
     with pytest.raises(UsageError, match="trust_remote_code=true"):
         retrokit.encoder(str(bert))
-
-
-def test_a_revision_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-
-    def info(name: str, **options: object) -> None:
-        asked.append((name, options["revision"]))
-        raise OSError("no such revision")
-
-    monkeypatch.setattr("huggingface_hub.model_info", info)
-    with pytest.raises(ServiceError, match="no such revision"):
-        retrokit.encoder("somebody/model,revision=v2")
-    assert asked == [("somebody/model", "v2")]

@@ -22,7 +22,6 @@ from transformers import (
 )
 
 import retrokit
-from retrokit.core.errors import UsageError
 from retrokit.encoders import packed, precision
 from retrokit.encoders.packed import PackedLinear, computing
 from retrokit.encoders.precision import choose_precision
@@ -293,13 +292,3 @@ def machine(monkeypatch):
 def test_auto_goes_by_the_processor(machine, vendor, flags, dtype):
     machine(vendor, flags)
     assert choose_precision("auto", CPU) == dtype
-
-
-def test_names_of_precisions(tiny_bert):
-    for name, dtype in precision.PRECISIONS.items():
-        assert choose_precision(name, CPU) == dtype
-    assert choose_precision("auto", torch.device("mps")) == torch.float32
-    with pytest.raises(UsageError, match="precision 'fp8' is none of auto, fp32, bf16, fp16"):
-        choose_precision("fp8", CPU)
-    encoder = retrokit.encoder(str(tiny_bert), device="cpu")
-    assert [encoder.computes_in(name) for name in ("fp32", "bf16", "fp16")] == ["float32", "bfloat16", "float16"]

@@ -151,15 +151,3 @@ def test_a_static_encoder_gives_the_rows_that_it_averages(tiny_bert):
     assert [len(tokens) for tokens in found] == [0, 3, 0, 1, 2, 0]
     means = np.stack([tokens.mean(axis=0) if len(tokens) else np.zeros(8) for tokens in found])
     assert_rounded(means, encoder.embed(texts, "document", "fp32"))
-
-
-def test_prompt_and_length_are_those_of_the_role(tiny_bert):
-    encoder = retrokit.encoder(f'{tiny_bert},query_prompt="the dog ",max_length=6', device="cpu")
-    query, document = (
-        encoder.token_embeddings(["cat runs near one"], role, "fp32")[0] for role in ("query", "document")
-    )
-    assert len(query) == len(document) == 4  # of six with the two special ones
-    assert_rounded(query, hidden_states(encoder, "the dog cat runs")[0][1:-1])
-    encoder.to_train().model[1].include_prompt = False
-    (query,) = encoder.token_embeddings(["cat runs near one"], "query", "fp32")
-    assert_rounded(query, hidden_states(encoder, "the dog cat runs")[0][3:-1])

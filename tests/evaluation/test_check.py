@@ -212,27 +212,6 @@ def test_traces_of_a_wrong_encoding(text: str, is_wrong: bool) -> None:
     assert (trace_of_encoding(text) is not None) == is_wrong
 
 
-def test_gates_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = clean(tmp_path / "set")
-    assert cli.run(["check", f"beir:{folder}", "--fail-on", "any"]) == 0
-    document(folder, "d-wrong", "un cafÃ© noir")
-    assert cli.run(["check", f"beir:{folder}", "--fail-on", "boilerplate"]) == 0
-    capsys.readouterr()
-    assert cli.run(["check", f"beir:{folder}", "--fail-on", "any", "--json"]) == 1
-    shown = capsys.readouterr()
-    assert shown.err == "retrokit: present: encoding\n"
-    assert json.loads(shown.out)["failing"] == ["encoding"]
-    checked = retrokit.check([f"beir:{folder}"], fail_on=["any"])
-    assert checked.failing == ["encoding"]
-    assert retrokit.check([f"beir:{folder}"], fail_on=["boilerplate"]).failing == []
-    (data,) = json.loads(shown.out)["data"]
-    assert [(fault["kind"], fault["count"], fault["of"]) for fault in data["faults"]] == [
-        ("encoding", 1, DOCUMENTS + 1)
-    ]
-    assert cli.run(["check", f"beir:{folder}", "--examples", "2"]) == 0
-    assert "d-wrong: un cafÃ© noir" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

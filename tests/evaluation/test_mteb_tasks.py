@@ -24,7 +24,6 @@ mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
 from retrokit.evaluation.mteb.data import use_hub  # noqa: E402 - they import mteb
 from retrokit.evaluation.mteb.model import MtebModel  # noqa: E402
-from retrokit.evaluation.mteb.tasks import _blocks  # noqa: E402  # noqa: E402
 from retrokit.ranking.retrieval.dense import Dense  # noqa: E402
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings  # noqa: E402
 
@@ -168,17 +167,6 @@ def test_roles_and_prompts() -> None:
     assert encoded("Compare", None) == ("document", "Instruct: Compare\nQuery: x")
     assert encoded(None, query) == ("query", "x")
     assert encoded({"query": "Find"}, query, task_prompts=False) == ("query", "x")
-
-
-def test_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Two:
-        tasks = (mteb.get_task("STS12"), mteb.get_task("SciFact"), mteb.get_task("STS13"))
-
-    monkeypatch.setattr("mteb.get_benchmark", lambda name: {"MTEB(two)": Two}[name])
-    found = {kind: [task.metadata.name for task in part] for kind, part in _blocks("MTEB(two)", None).items()}
-    assert found == {"STS": ["STS12", "STS13"], "Retrieval": ["SciFact"]}
-    with pytest.raises(UsageError, match=r"'SciFakt' not found. Did you mean: 'SciFact'\?; SciFakt"):
-        tasks.create("mteb:SciFakt")
 
 
 def test_the_digest_follows_the_data(folder: Path) -> None:

@@ -79,24 +79,6 @@ def test_near_misses_by_hand(tmp_path: Path) -> None:
     )
 
 
-def test_positives_that_are_other_texts(tmp_path: Path) -> None:
-    rows = [TRIPLETS[0], {"anchor": "b", "positive": "as b", "negatives": ["b is", "b was"], "family": "spatial"}]
-    task = tasks.create(f"pairs:{file(tmp_path, rows)}")
-    (dot,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("dot")]))
-    assert dot.metrics["margin"] == pytest.approx((0.8 + 1 + 5) / 3)
-    # (b, as b) counts once though it has two near-misses; (a, a) does not count
-    assert dot.per_query["positive"] == {"positive 1": 5.0}
-    assert (dot.metrics["roc_auc"], dot.metrics["accuracy"], dot.metrics["threshold"]) == (1, 1, pytest.approx(4.5))
-    (cosine,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))
-    assert cosine.metrics["threshold"] == pytest.approx(0.9)
-    assert task.describe().endswith("3 near-misses (1 negation, 2 spatial), against 1 positives")
-    assert task.shown_metrics[-3:] == ("positive", "accuracy", "threshold")
-    assert task.main_metric == task.shown_metrics[0] == "roc_auc"
-    assert (dot.metrics["roc_auc/negation"], dot.metrics["roc_auc/spatial"]) == (1, 1)
-    by_family = dot.resampled["roc_auc/spatial"]
-    assert (by_family.items, by_family.value(np.arange(3))) == (3, 1)  # a positive, and the family's two near-misses
-
-
 MANY = 60
 KINDS = ("negation", "swap")
 NEAR_ROWS = [{"text": f"t{i}", "positive": f"p{i}", "near_miss": f"n{i}", "kind": KINDS[i % 2]} for i in range(MANY)]

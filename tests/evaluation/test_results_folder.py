@@ -308,15 +308,3 @@ def test_everything_is_shown_again_without_a_model(counted: Counted, folder: Pat
     assert len(counted.models) == models
     assert plain(shown) == plain(first)
     assert (shown.comparisons, shown.over_tasks, shown.shown) == (first.comparisons, first.over_tasks, first.shown)
-
-
-def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, folder: Path, tmp_path: Path) -> None:
-    kept = str(tmp_path / "results")
-    evaluate(["counted:1", "counted:2"], [f"beir:{folder}"], results=kept)
-    qrels = folder / "qrels" / "test.tsv"
-    qrels.write_text(qrels.read_text() + "q0\td9\t1\n")
-    evaluate(["counted:2"], [f"beir:{folder}"], results=kept)
-    with listening(heard := Notices()):
-        shown = evaluate(results=kept)
-    assert [result.encoder for result in shown.results] == ["counted:2"]
-    assert heard.messages == [f"counted:1 cosine on beir:{folder} is left out: its data have changed since"]

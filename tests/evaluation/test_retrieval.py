@@ -89,17 +89,6 @@ def test_what_a_result_says(folder: Path) -> None:
     assert learned.configuration["gamma_document"] == pytest.approx(0.25)
 
 
-def test_json_is_strict(folder: Path) -> None:
-    (result,) = evaluate(folder, ["learn"])
-    plain = result.to_json()
-    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert "per_query" not in plain
-    assert "run" not in plain
-    full = result.to_json(with_queries=True)
-    assert json.loads(json.dumps(full, allow_nan=False)) == {**plain, "per_query": result.per_query}
-    assert full["per_query"]["mrr@10"] == {"q1": 1.0, "q2": 1.0}
-
-
 def test_the_first_dimensions(folder: Path) -> None:
     (result,) = evaluate(folder, ["dot"], dims=1, metrics=["recall@1", "precision@3"])
     # q2 has nothing left: every document scores 0 and ranks by descending id

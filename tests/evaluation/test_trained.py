@@ -1,7 +1,6 @@
 """What runs tell of their training, and which of them differ in their seed alone."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,6 @@ import pytest
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
-from retrokit.evaluation import registry
-from retrokit.evaluation.comparison import leaks
-from retrokit.evaluation.comparison.leaks import overlaps_with_training
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.report.evaluation import evaluation_sheets
@@ -104,23 +100,3 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     assert named.to_json()["overlaps"][0]["counts"] == named.overlaps[0].counts
     assert any(sheet.title == "examples" for sheet in evaluation_sheets(found)) == bool(own.examples)
     assert not any(sheet.title == "examples" for sheet in evaluation_sheets(named))
-
-
-@pytest.mark.parametrize("what", ["gone", "changed", "large"])
-def test_data_that_are_not_at_hand_are_said(
-    tmp_path: Path, task: str, data: str, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = str(tmp_path / "run")
-    finetune(FinetuneConfig("static:8", [data], run, steps=1, batch_size=4, device="cpu"))
-    if what == "gone":
-        shutil.move(data, tmp_path / "elsewhere")
-    elif what == "changed":
-        Path(data).write_text('{"anchor": "a", "positive": "b"}\n')
-    else:
-        monkeypatch.setattr(leaks, "MOST", 10)
-    recorder = Notices()
-    with listening(recorder):
-        assert overlaps_with_training([registry.create_on(task, "cpu")], [], [run], 0) == []
-    (line,) = [line for line in recorder.messages if "training data" in line]
-    assert line.startswith(f"{run}: its training data")
-    assert line.endswith("give `trained_on=` to look for texts of the tests in them")

@@ -113,11 +113,23 @@ def test_what_makes_another_request() -> None:
     ]
 
 
+def test_concurrency_is_kept(store: ResponseStore) -> None:
+    llm = Fake(delay=0.01)
+    run(lambda: Session(llm, store, concurrency=3), *map(str, range(12)))
+    assert llm.most_at_once == 3
+
+
 def test_failures(store: ResponseStore) -> None:
     with pytest.raises(ServiceError, match=r"^hiccup$"):
         run(lambda: Session(Fake([ServiceError("hiccup")]), store), "a")
+
+    async def one_after_the_other() -> None:
+        async with Session(Fake([ServiceError("hiccup")], answered=1), store) as opened:
+            await opened.ask("a")
+            await opened.ask("b")
+
     with pytest.raises(ServiceError, match=r"^hiccup; the answers so far are stored: rerun the same command"):
-        run(lambda: Session(Fake([ServiceError("hiccup")], 0.05, answered=1), store), "a", "b")
+        asyncio.run(one_after_the_other())
     llm = Fake([PromptRefused("too long")])
     with pytest.raises(PromptRefused, match="too long"):
         run(lambda: Session(llm, store), "c")

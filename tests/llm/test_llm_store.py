@@ -6,7 +6,6 @@ import os
 import random
 import sqlite3
 import subprocess
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -104,21 +103,6 @@ def test_a_damaged_answer_is_reported(tmp_path: Path, change: str) -> None:
             connection.execute(f"UPDATE responses SET {change}")
         with pytest.raises(DataError, match=r"s.db: the response store cannot be used: an answer is damaged$"):
             store.get(REQUEST.key)
-
-
-def test_opening_at_the_same_time(tmp_path: Path) -> None:
-    stores: list[ResponseStore] = []
-    threads = [threading.Thread(target=lambda: stores.append(ResponseStore(tmp_path / "s.db"))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(stores) == 8
-    for number, store in enumerate(stores):
-        store.submit(CompletionRequest("model", Sampling(), None, str(number)), ANSWER).result()
-    assert [len(store) for store in stores] == [8] * 8
-    for store in stores:
-        store.close()
 
 
 # --- processes

@@ -44,6 +44,7 @@ def test_thresholds_by_hand() -> None:
     assert 0.9 < nothing.value < 0.9 + 1e-9
     everything = best_threshold(np.array([0.1, 0.2, 0.3]), np.array([0.9]))
     assert everything == (pytest.approx(0.1), 0.75)
+    assert best_threshold(np.array([0.5, 0.5]), np.array([0.5])) == (0.5, pytest.approx(2 / 3))
 
 
 def test_a_share_that_is_whole_is_taken_as_such():

@@ -128,16 +128,6 @@ def test_the_smaller_kappa_is_chosen_where_it_is_clear():
         assert found.low < found.difference < found.high
 
 
-def test_fewer_pairs_than_dimensions_are_said():
-    texts = sentences(80)
-    few = measure(hashed(0), list(zip(texts[:12], texts[12:24], strict=True)), "texts")
-    many = measure(hashed(0), list(zip(texts[:40], texts[40:], strict=True)), "texts")
-    assert "12 pairs, 16 dimensions" in few.kappa
-    assert "fewer pairs than dimensions: κ covers at most 12 directions" in few.kappa
-    assert "fewer" not in many.kappa
-    assert "1e-10 of the largest" in many.kappa
-
-
 @pytest.mark.parametrize(("pairs", "is_too_few"), [(344, True), (1536, False)])
 def test_a_prediction_reports_its_interval_and_too_few_pairs(pairs, is_too_few):
     prediction = Prediction({"qnorm": 3.2, "dnorm": 2.9}, {"qnorm": 9, "dnorm": 9}, 0.3, 0.1, 0.5, "dnorm", "dnorm")

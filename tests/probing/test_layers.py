@@ -11,10 +11,8 @@ from sklearn.neighbors import KNeighborsClassifier
 import retrokit
 from retrokit.core.errors import UsageError
 from retrokit.encoders.views import layers
-from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.task import Request
 from retrokit.probing.layers import LayerProbe, LayerScore, probe_layers
-from tests.evaluation.fakes import write_folder, write_lines
+from tests.evaluation.fakes import write_lines
 from tests.models import sentences
 
 TEXTS = sentences(120, seed=11)
@@ -39,20 +37,6 @@ def test_neighbours_after_each_layer(tiny_bert: Path, file: Path) -> None:
     assert [row.layer for row in found.layers] == [0, 1, 2]
     assert found.metric == "accuracy"
     assert len({row.value for row in found.layers}) > 1
-
-
-def test_retrieval_after_each_layer(tiny_bert: Path, tmp_path: Path) -> None:
-    documents = {f"d{i}": text for i, text in enumerate(TEXTS[:40])}
-    queries = {f"q{i}": text for i, text in enumerate(TEXTS[40:50])}
-    qrels = {query: {f"d{i}": 1, f"d{i + 9}": 1} for i, query in enumerate(queries)}
-    folder = write_folder(tmp_path / "data", documents, queries, qrels)
-    found = probe_layers([str(tiny_bert)], f"beir:{folder}", sim="dot", precision="fp32")
-    (whole,) = tasks.create(f"beir:{folder}").evaluate(
-        Request(retrokit.encoder(str(tiny_bert)), [retrokit.similarity("dot")], ["ndcg@10"], "fp32")
-    )
-    assert found.layers[-1].value == whole.metrics["ndcg@10"]
-    assert {row.similarity for row in found.layers} == {"dot"}
-    assert found.metric == "ndcg@10"
 
 
 def test_how_far_each_layer_moved(tiny_bert: Path, file: Path, tmp_path: Path) -> None:

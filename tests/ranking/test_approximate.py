@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
+from sentence_transformers.util.quantization import quantize_embeddings
 
 import retrokit
 from retrokit.core.errors import MissingExtra, UsageError
@@ -190,26 +190,6 @@ def test_what_is_found(spec, quantize):
     pairs = index.score_pairs(TextList([QUERIES[0]] * K), TextList(DOCUMENTS[place] for place in found[0][1]))
     assert pairs == pytest.approx(found[0][0], rel=1e-4, abs=1e-5)
     assert index.account().configuration["quantize"] == quantize
-
-
-@pytest.mark.parametrize(("quantize", "theirs"), [("int8", "uint8"), ("binary+rescore:40", "ubinary")])
-@pytest.mark.parametrize("spec", INNER_PRODUCTS)
-def test_the_library_ranks_alike(spec, quantize, theirs):
-    """It finds k times a multiplier by stored queries and scores these again; where these are all, our int8 is that."""
-    pytest.importorskip("faiss", reason="of the extra faiss")
-    queries, documents = prepared(spec, QUERIES, "query"), prepared(spec, DOCUMENTS, "document")
-    ranges = np.stack([documents.min(0), documents.max(0)])
-    corpus = quantize_embeddings(documents, theirs, ranges=ranges)
-    expected, _, _ = semantic_search_faiss(
-        queries, corpus, corpus_precision=theirs, top_k=K, ranges=ranges, rescore_multiplier=40, output_index=True
-    )
-    found = searcher(spec, quantize).index(DOCUMENTS).search(QUERIES, K)
-    for hits, (values, places) in zip(expected, found, strict=True):
-        if spec != "sfs:4,dims=8":  # whose 256 patterns of signs leave the order of many documents open
-            assert [hit["corpus_id"] for hit in hits] == places.tolist()
-        apart = np.array([hit["score"] for hit in hits])
-        apart = 2 * apart if theirs == "ubinary" else apart  # their bits are 0 and 1, ours −1 and 1
-        assert np.ptp(apart - values) < 1e-4 * np.abs(values).max()  # but for what a query adds to all its scores
 
 
 @pytest.mark.parametrize(

@@ -153,26 +153,3 @@ def test_scores_of_colbert_are_the_librarys(reranker, colbert_folder):
     assert np.ptp(scores) > 0.1
     assert_rounded(reranker.rank(QUERIES[1], DOCUMENTS), expected[1])
     assert reranker.rank(QUERIES[0], []).shape == (0,)
-
-
-def test_the_fingerprint_follows_the_weights(reranker, colbert_folder):
-    again = registry.create(f"colbert:{colbert_folder}", device="cpu")
-    assert again.fingerprint() == reranker.fingerprint()
-    with torch.no_grad():
-        next(again.model.parameters()).add_(0.1)
-    assert again.fingerprint() != reranker.fingerprint()
-
-
-def test_mistakes_are_one_clear_line(reranker, tiny_bert, tmp_path, monkeypatch):
-    with pytest.raises(DataError, match="it has no projection of its token vectors"):
-        registry.create(f"colbert:{tiny_bert}", device="cpu")
-    with pytest.raises(UsageError, match="2 and 1"):
-        reranker.score_pairs(["a", "b"], ["c"])
-    with pytest.raises(DataError, match="is not a multi-vector encoder"):
-        registry.create(f"colbert:{tmp_path}", device="cpu")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="is a file"):
-        registry.create(f"colbert:{tmp_path / 'file'}")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises((ServiceError, UsageError), match="is not a folder"):
-        registry.create("colbert:nobody/nothing")

@@ -3,6 +3,7 @@
 import io
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,6 +20,7 @@ from retrokit.evaluation.result import Resampled, Result
 from retrokit.metrics import significance
 from retrokit.report import plots
 from retrokit.report.plots import training_plots
+from tests.report import gallery
 from tests.report.gallery import MODULES, pictures
 
 ROWS = [
@@ -207,3 +209,10 @@ def test_any_name_can_be_drawn(name: str, picture_drawn: dict[str, Figure], tmp_
         if any("a $b$" in label for label in labels) and "near-miss" not in name:
             assert any("_hidden" in label for label in labels)  # which matplotlib would leave out
         plt.close(figure)
+
+
+def test_near_misses_without_an_interval_are_drawn(tmp_path):
+    drawn = gallery.reranking(["a", "b"], ["swap"])
+    results = [replace(result, resampled={}) for result in drawn.results]
+    written = plots.reranking_plots(evaluation_of(results, drawn.shown, {}), tmp_path)
+    assert tmp_path / "near-misses-01-pairs-x.svg" in written

@@ -20,7 +20,7 @@ from retrokit.evaluation.task import Request
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
 from retrokit.llm.store import default_store
-from retrokit.sure.build import Built, build, estimate, estimate_sure
+from retrokit.sure.build import Built, build
 from retrokit.sure.config import SureConfig
 from retrokit.sure.prompts import load_prompts
 from tests.llm.server import ChatServer, Plan, prompt_of
@@ -142,21 +142,6 @@ def test_the_manifest_tells_how_each_query_went(tmp_path, data):
     assert len({call["prompt"] for call in row["calls"]}) == len(row["calls"])
 
 
-def test_the_data_card(tmp_path, data):
-    result = built(data, tmp_path / "out")
-    card = (result.folder / "README.md").read_text()
-    assert "| precision | 6 |" in card
-    statistics = result.record["statistics"]
-    assert f"| original | 6 | {statistics['original']['type_token_ratio']} |" in card
-    assert statistics["original"]["longest_sentence"] == len(passage_of(0).split(". ")[2].split())
-    assert json.loads((result.folder / "build-sure.json").read_text()) == {
-        "kind": "build-sure",
-        "version": 1,
-        **result.record,
-    }
-    assert sum(result.record["positions"].values()) == 6
-
-
 def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path, data):
     nonsense = RuledLLM(lambda step, prompt: "colourless green ideas")
     with pytest.raises(ServiceError) as caught:
@@ -197,15 +182,6 @@ def test_the_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path, data):
     result = built(data, tmp_path / "out", second, answer_tokens=100)
     assert len(first.prompts) + len(second.prompts) == 6 * CALLS
     assert read_sure(result.folder).variants == read_sure(whole.folder).variants
-
-
-def test_the_estimate_counts_the_calls(tmp_path, data):
-    result = built(data, tmp_path / "out")
-    config = SureConfig(str(data), retries=3)
-    found = estimate(config, config.items(), load_prompts())
-    assert (found.queries, found.calls, found.most_calls) == (6, result.counts["calls"], 4 * result.counts["calls"])
-    assert found.prompt_tokens == pytest.approx(result.counts["prompt_tokens"], rel=0.3)
-    assert estimate_sure(str(data), testbeds="equivalence").calls == 2 * 6
 
 
 # --- against a server

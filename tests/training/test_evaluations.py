@@ -14,7 +14,7 @@ from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.report.sheets import TerminalTable
 from retrokit.report.tables import preflight_sheets
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.evaluations import Evaluations, lower_is_better, task_names
+from retrokit.training.evaluations import Evaluations, lower_is_better
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.history import History, Outcome
 
@@ -68,19 +68,6 @@ def test_a_metric_that_cannot_decide(asked: str, problem: str) -> None:
     with pytest.raises(UsageError) as caught:
         Evaluations.of(TASKS, asked)
     assert problem in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("specs", "names"),
-    [
-        (["beir:data/scifact/"], ["scifact"]),
-        (["sts:a/test.jsonl.gz", "sts:b/dev.jsonl"], ["test", "dev"]),
-        (["beir:a/x,split=dev", "beir:b/x"], ["x,split=dev", "x"]),
-        (["beir:a/x", "beir:b/x"], ["beir:a/x", "beir:b/x"]),
-    ],
-)
-def test_names_of_tasks(specs: list[str], names: list[str]) -> None:
-    assert task_names(specs) == names
 
 
 @pytest.mark.parametrize(

@@ -433,19 +433,6 @@ def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tm
     assert_rounded(plain.encode_query(sentences(5)), merged)
 
 
-def test_mse_on_scored_pairs(tiny_bert, tmp_path, caplog):
-    texts = sentences(40)
-    rows = [{"sentence1": texts[i], "sentence2": texts[20 + i], "score": i % 6} for i in range(20)]
-    write_jsonl(tmp_path / "scored.jsonl", rows)
-    options = {"loss": "mse", "batch_size": 5, "steps": 40, "dropout": 0.0}
-    finetune(configure(tiny_bert, tmp_path / "scored.jsonl", tmp_path / "run", **options))
-    assert "scores are divided by 5, to run from 0 to 1" in caplog.messages
-    losses = [line["loss"] for line in history_of(tmp_path / "run") if "loss" in line]
-    assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.1  # over 20 seeds 0.14 less, with an SD of 0.002
-    with pytest.raises(DataError, match="scores run from 0 to 5; expected 0 to 4"):
-        plan(configure(tiny_bert, tmp_path / "scored.jsonl", None, loss="mse:4", batch_size=5))
-
-
 def test_the_best_weights_are_kept_and_patience_stops(tiny_bert, pairs, benchmark, tmp_path, monkeypatch):
     values = iter([0.1, 0.2, 0.9, 0.3, 0.4, 0.5])
     seen: dict[float, dict[str, torch.Tensor]] = {}

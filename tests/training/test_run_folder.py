@@ -149,6 +149,14 @@ def test_a_run_is_replaced_at_the_end(command: str, typed: Typed, made: Callable
     assert not list(Path("run").glob(".*")), "what was staged has been moved"
 
 
+def test_who_may_read_the_folder_may_read_the_model(command: str, typed: Typed, made: Callable[..., None]) -> None:
+    made(command, typed, 1)
+    files = [path for path in Path("run").rglob("*") if path.is_file() and "checkpoints" not in path.parts]
+    assert any(path.suffix == ".safetensors" for path in files)
+    of_folder = Path("run").stat().st_mode & 0o666
+    assert {path: path.stat().st_mode & 0o777 for path in files} == dict.fromkeys(files, of_folder)
+
+
 @pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "1_Pooling", "model.safetensors"])
 @pytest.mark.parametrize("command", ["finetune"])
 def test_a_run_that_has_lost_a_part_says_which(

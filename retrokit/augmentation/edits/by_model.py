@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -121,33 +121,15 @@ def _coordinates_changed_places(old: list[str], new: list[str]) -> bool:
     """Whether what differs is "A and B" in one and "B and A" in the other."""
     if sorted(old) != sorted(new):
         return False
-    differ = [place for place, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
+    differ = [index for index, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
     # an article that both coordinates have is outside of what differs
     for start in range(max(0, differ[0] - _SHARED), differ[0] + 1):
         for end in range(differ[-1] + 1, min(len(old), differ[-1] + 1 + _SHARED) + 1):
-            for place in range(start + 1, end - 1):
-                turned = [*old[place + 1 : end], old[place], *old[start:place]]
-                if old[place] in ("and", "or") and turned == new[start:end]:
+            for middle in range(start + 1, end - 1):
+                turned = [*old[middle + 1 : end], old[middle], *old[start:middle]]
+                if old[middle] in ("and", "or") and turned == new[start:end]:
                     return True
     return False
-
-
-@dataclass(frozen=True)
-class CallEstimate:
-    """A model's calls, one for each sentence and family, and about their tokens, if an answer is as long as its
-    sentence."""
-
-    texts: int
-    sentences: int
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.texts:,} texts: {self.sentences:,} sentences, at most {self.calls:,} calls, about "
-            f"{self.prompt_tokens:,} tokens of prompts and {self.completion_tokens:,} of answers"
-        )
 
 
 def prompts_of(families: Iterable[Family], wording: str) -> list[PromptTemplate]:
@@ -167,12 +149,13 @@ def prompts_of(families: Iterable[Family], wording: str) -> list[PromptTemplate]
     return [prompts[name] for name in shapes]
 
 
-def estimate(texts: Iterable[Text], prompts: Sequence[PromptTemplate]) -> CallEstimate:
-    """Count the calls for ``texts`` and estimate their tokens.
+def estimate(texts: Iterable[Text], prompts: Sequence[PromptTemplate]) -> str:
+    """The calls of a model for ``texts``, one for each sentence and prompt, and about their tokens, if an answer is as
+    long as its sentence.
 
     >>> families = load_families(["negation", "spatial"])
-    >>> estimate(["The cat sleeps in the box. Hello."], prompts_of(families, "ours")).calls
-    2
+    >>> estimate(["The cat sleeps in the box. Hello."], prompts_of(families, "ours")).partition(", about")[0]
+    '1 texts: 1 sentences, at most 2 calls'
     """
     count = sentences = tokens = 0
     for text in texts:
@@ -181,7 +164,10 @@ def estimate(texts: Iterable[Text], prompts: Sequence[PromptTemplate]) -> CallEs
         sentences += len(lengths)
         tokens += sum(lengths) * len(prompts)
     frames = sentences * sum(estimated_tokens(prompt.system, prompt.template) for prompt in prompts)
-    return CallEstimate(count, sentences, sentences * len(prompts), tokens + frames, tokens)
+    return (
+        f"{count:,} texts: {sentences:,} sentences, at most {sentences * len(prompts):,} calls, about "
+        f"{tokens + frames:,} tokens of prompts and {tokens:,} of answers"
+    )
 
 
 def _anchors(text: Text) -> list[str]:

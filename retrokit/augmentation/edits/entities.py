@@ -3,9 +3,8 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import partial
 
-from retrokit.augmentation.edits.family import Family, Rewriting
+from retrokit.augmentation.edits.family import Rewriting, family
 from retrokit.augmentation.edits.subject import LEXICON, Subject
 
 # A name with two capitals or a digit, and the word after it, which is its kind: "HIV infection", "CIFAR images".
@@ -42,7 +41,8 @@ def _names(sentence: str) -> Iterator[tuple[str, str, int]]:
             yield _KIND_OF_PLACE[match[0]], match[0], match.start()
 
 
-def _entities(subject: Subject) -> Iterator[Rewriting]:
+@family("entities", mentioned=True)
+def entities(subject: Subject) -> Iterator[Rewriting]:
     """*HIV infection* → *HCV infection*, *in France* → *in Brazil*"""
     sentence = subject.passage.sentence
     for kind, name, start in _names(sentence):
@@ -56,7 +56,8 @@ def _entities(subject: Subject) -> Iterator[Rewriting]:
             yield Rewriting("place" if name in _KIND_OF_PLACE else "name", text)
 
 
-def _codes(subject: Subject) -> Iterator[Rewriting]:
+@family("codes", mentioned=True)
+def codes(subject: Subject) -> Iterator[Rewriting]:
     """*IL-6* → *IL-8*, *p53* → *p73*"""
     sentence = subject.passage.sentence
     for code in dict.fromkeys(match[0] for match in _CODE.finditer(sentence)):
@@ -68,7 +69,3 @@ def _codes(subject: Subject) -> Iterator[Rewriting]:
         other = code[:index] + digits[subject.draw(len(digits), "digit", code)] + code[index + 1 :]
         if other not in sentence:
             yield Rewriting("digit", re.sub(rf"(?<![\w-]){re.escape(code)}(?![\w-])", other, sentence))
-
-
-entities = partial(Family, "entities", _entities, mentioned=True)
-codes = partial(Family, "codes", _codes, mentioned=True)

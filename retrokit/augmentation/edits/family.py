@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from retrokit.augmentation.edits import registry
 from retrokit.augmentation.edits.sentence import Named, Sentence, rewrite
@@ -54,13 +55,17 @@ class Edit(NamedTuple):
         return EDIT if self.changes_meaning else CONTROL
 
 
+Rule = Callable[[Subject], Iterable[Rewriting]]
+"""The rewritings of a text in a fixed order, of which some are drawn."""
+
+
 @dataclass(frozen=True)
 class Family:
     """A family of edits; the target of a registry entry returns one.
 
     Attributes:
         name: that of the entry.
-        rule: the rewritings of a text in a fixed order, of which some are drawn.
+        rule: its rule.
         changes_meaning: whether they mean something else than the text; or are controls.
         mentioned: whether an edit counts only if the query has the words that it takes away.
         lots: lots of a kind in the draw of a near-miss. Default: ``MOST_LOTS``; fewer for kinds that are common.
@@ -69,7 +74,7 @@ class Family:
     """
 
     name: str
-    rule: Callable[[Subject], Iterable[Rewriting]]
+    rule: Rule
     changes_meaning: bool = True
     mentioned: bool = False
     lots: Mapping[str, int] = field(default_factory=dict)
@@ -85,6 +90,15 @@ class Family:
             is_other = text != passage.text or rewriting.query is not None
             if is_other and (not self.mentioned or _is_mentioned(passage.text, text, subject.query)):
                 yield Edit(self.name, rewriting.name, passage, text, rewriting.query, self.changes_meaning)
+
+
+def family(name: str, **options: Any) -> Callable[[Rule], Callable[[], Family]]:
+    """Declare a rule as the family of that name, the target of a registry entry."""
+
+    def declared(rule: Rule) -> Callable[[], Family]:
+        return partial(Family, name, rule, **options)
+
+    return declared
 
 
 def _is_mentioned(before: str, after: str, query: str) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from retrokit.augmentation.edits.by_model import (
     CAUSES,
-    CallEstimate,
     Writer,
     estimate,
     open_writer,
@@ -128,7 +127,7 @@ def near_miss_families(names: Sequence[str]) -> tuple[Family, ...]:
 
 @taking(NearMissSettings)
 @estimating()
-def estimate_of(settings: NearMissSettings) -> CallEstimate:
+def estimate_of(settings: NearMissSettings) -> str:
     """The calls of a language model for the texts, or the pairs' anchors, in ``path``; raises as
     :func:`write_near_misses` does before the first call."""
     model = None if settings.llm is None else llms.create(settings.llm)

@@ -327,41 +327,31 @@ def _subjects_by_text(
     seed: int,
 ) -> dict[int, list[Subject]]:
     """What rules may edit of each text, for texts that have something."""
-    translations = [_translated(text, sentences) for text, sentences in zip(texts, sentences_by_text, strict=True)]
-    _report_unaligned(texts, translations)
     surroundings = Surroundings(running, names_in(sentence for _, sentence in running))
     subjects_by_text: dict[int, list[Subject]] = {}
+    unaligned: list[bool] = []
     for text_index, (text, sentences) in enumerate(zip(texts, sentences_by_text, strict=True)):
         make = partial(Subject, id=text.id, text_index=text_index, surroundings=surroundings, seed=seed)
         if text.query is None:
-            subjects = list(_of_sentences(text, sentences, translations[text_index], make, seed))
+            translations = _translated(text, sentences)
+            unaligned += [None in translations] if text.translation else []
+            subjects = list(_of_sentences(text, sentences, translations, make, seed))
         else:
             subjects = list(_of_query(text, text.query, sentences, make))
         if subjects:
             subjects_by_text[text_index] = subjects
+    if any(unaligned):
+        notice(
+            f"language: {sum(unaligned):,} of {len(unaligned):,} texts have more or fewer sentences than their "
+            "translation; left out"
+        )
     return subjects_by_text
 
 
 def _translated(text: TextToEdit, sentences: list[str]) -> Sequence[str | None]:
     """The translation of each sentence: the one of the same number, if both texts have equally many."""
-    if text.query is not None:
-        return []
     translated = [text.translation] if len(sentences) == 1 else list(sentences_in(text.translation or ""))
     return translated if len(translated) == len(sentences) else [None] * len(sentences)
-
-
-def _report_unaligned(texts: Sequence[TextToEdit], translations: Sequence[Sequence[str | None]]) -> None:
-    """Say how many texts the family ``language`` leaves out."""
-    translated = [
-        sentences
-        for text, sentences in zip(texts, translations, strict=True)
-        if text.translation and text.query is None
-    ]
-    if unaligned := sum(None in sentences for sentences in translated):
-        notice(
-            f"language: {unaligned:,} of {len(translated):,} texts have more or fewer sentences than their "
-            "translation; left out"
-        )
 
 
 def _running(sentences: Sequence[str]) -> list[int]:

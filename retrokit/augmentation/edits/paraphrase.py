@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from retrokit.augmentation.edits import tags as c5
-from retrokit.augmentation.edits.family import Family, Rewriting
+from retrokit.augmentation.edits.family import Rewriting, family
 from retrokit.augmentation.edits.sentence import Change, View, inflected, lemma, rewrite
 from retrokit.augmentation.edits.subject import FUNCTION_WORDS, LEXICON, Subject
 
@@ -21,7 +20,8 @@ _SHORT = 18  # words that a phrase at the end can be read over
 _COORDINATED = re.compile(r"(?:(?<=[PfrBzbv])|^)([an])&\1(?=[.fPzbvBkr])")
 
 
-def _synonyms(subject: Subject) -> Iterator[Rewriting]:
+@family("synonyms", changes_meaning=False)
+def synonyms(subject: Subject) -> Iterator[Rewriting]:
     """*The results show that it helps* → *The results demonstrate that it aids*: all words that have a synonym."""
     view, changes = View(subject.tagged), []
     for index, token in enumerate(subject.tagged.tokens):
@@ -47,7 +47,8 @@ def _synonym_of(view: View, index: int) -> str | None:
     return _OTHERS.get(word) if tag not in c5.NOUN else None
 
 
-def _word_order(subject: Subject) -> Iterator[Rewriting]:
+@family("word-order", changes_meaning=False)
+def word_order(subject: Subject) -> Iterator[Rewriting]:
     """*If it rains, he reads.* → *He reads if it rains.*; *mice and rats were fed* → *rats and mice were fed*"""
     sentence = subject.passage.sentence
     if match := _OPENING.match(sentence):
@@ -74,7 +75,8 @@ def _may_turn(view: View, first: int, last: int) -> bool:
     return not has_digit and "respectively" not in view.words
 
 
-def _keywords(subject: Subject) -> Iterator[Rewriting]:
+@family("keywords", changes_meaning=False)
+def keywords(subject: Subject) -> Iterator[Rewriting]:
     """The words of the query that are no function words, in their order; negations stay."""
     words = re.findall(r"[\w'’/.-]*\w", subject.query)
     keywords = [word for word in words if word.lower() not in FUNCTION_WORDS - _NEGATIONS]
@@ -82,12 +84,7 @@ def _keywords(subject: Subject) -> Iterator[Rewriting]:
         yield Rewriting("query", subject.passage.text, subject.passage, " ".join(keywords))
 
 
-def _language(subject: Subject) -> Iterator[Rewriting]:
+@family("language", changes_meaning=False)
+def language(subject: Subject) -> Iterator[Rewriting]:
     if subject.translation:
         yield Rewriting("query", subject.passage.text, subject.passage, subject.translation)
-
-
-synonyms = partial(Family, "synonyms", _synonyms, changes_meaning=False)
-word_order = partial(Family, "word-order", _word_order, changes_meaning=False)
-keywords = partial(Family, "keywords", _keywords, changes_meaning=False)
-language = partial(Family, "language", _language, changes_meaning=False)

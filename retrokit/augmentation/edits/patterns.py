@@ -190,18 +190,18 @@ def _pairs_in(entries: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
 
 def read_condition(text: str, lexicon: Lexicon, tests: Mapping[str, Test[V]]) -> Condition[V]:
     """The condition that ``text`` describes."""
-    place, sign, alternatives = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
+    offset, sign, alternatives = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
     test = read_test(alternatives, lexicon, tests)
-    low, _, high = place.partition("..")
+    low, _, high = offset.partition("..")
 
     def condition(view: V, start: int, at: int, end: int) -> bool:
-        def token(offset: int) -> int:
-            return start + offset if offset < 0 else end - 1 + offset
+        def token(number: int) -> int:
+            return start + number if number < 0 else end - 1 + number
 
-        if place.startswith("h"):
+        if offset.startswith("h"):
             head = view.counted_noun(at)
-            return head > 0 and test(view, head + len(place) // 2) == (sign == ":")
-        if place == "*":
+            return head > 0 and test(view, head + len(offset) // 2) == (sign == ":")
+        if offset == "*":
             span = range(view.size)
         elif high:
             span = range(max(0, token(int(low))), min(view.size, token(int(high)) + 1))

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
-from retrokit.augmentation.edits.family import Family, Rewriting
+from retrokit.augmentation.edits.family import Rewriting, family
 from retrokit.augmentation.edits.subject import LEXICON, Subject
 
 
@@ -35,7 +34,8 @@ _COUNT = re.compile(
 _BEFORE_COUNT = re.compile(r"(?:\b(?:the|these|those|between|other|all|or|and|to|one)|[,-])\s$", re.IGNORECASE)
 
 
-def _numbers(subject: Subject) -> Iterator[Rewriting]:
+@family("numbers", mentioned=True)
+def numbers(subject: Subject) -> Iterator[Rewriting]:
     """*12 patients* → *72 patients*, *three trials* → *seven trials*"""
     sentence = subject.passage.sentence
     for match in _NUMBER.finditer(sentence):
@@ -60,14 +60,16 @@ def _other_number(number: str, percent: bool, subject: Subject) -> str:
     return number.replace(leading, f"{others[subject.draw(len(others), 'number', number)]}", 1)
 
 
-def _units(subject: Subject) -> Iterator[Rewriting]:
+@family("units", mentioned=True)
+def units(subject: Subject) -> Iterator[Rewriting]:
     """*5 mg* → *5 g*, *12 weeks* → *12 days*"""
     sentence = subject.passage.sentence
     for match in _UNIT.finditer(sentence):
         yield Rewriting("unit", sentence[: match.start(2)] + _UNITS[match[2]] + sentence[match.end() :])
 
 
-def _dates(subject: Subject) -> Iterator[Rewriting]:
+@family("dates", mentioned=True)
+def dates(subject: Subject) -> Iterator[Rewriting]:
     """*in 1998* → *in 2007*, *in March* → *in August*"""
     yield from _other_years(subject)
     yield from _other_names(subject, "month", _MONTHS[:4] + _MONTHS[5:])  # "may" is a word
@@ -99,7 +101,8 @@ def _other_names(subject: Subject, kind: str, names: Sequence[str]) -> Iterator[
             yield Rewriting(kind, _put(sentence, match.start(), match.end(), other))
 
 
-def _quantities(subject: Subject) -> Iterator[Rewriting]:
+@family("quantities", mentioned=True)
+def quantities(subject: Subject) -> Iterator[Rewriting]:
     """*at least five* → *at most five*, *the majority* → *the minority*"""
     sentence = subject.passage.sentence
     for match in _BOUND.finditer(sentence):
@@ -113,9 +116,3 @@ def _put(sentence: str, start: int, end: int, text: str) -> str:
     """The sentence with a text in that place, with a capital where there was one."""
     text = text[0].upper() + text[1:] if sentence[start].isupper() else text
     return sentence[:start] + text + sentence[end:]
-
-
-numbers = partial(Family, "numbers", _numbers, mentioned=True)
-units = partial(Family, "units", _units, mentioned=True)
-dates = partial(Family, "dates", _dates, mentioned=True)
-quantities = partial(Family, "quantities", _quantities, mentioned=True)

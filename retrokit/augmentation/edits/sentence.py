@@ -134,9 +134,9 @@ def inflected(lemma: str, tag: str) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def lemma(word: str, part: str) -> str:
+def lemma(word: str, part_of_speech: str) -> str:
     """The dictionary form of ``word`` as a ``VERB``, ``NOUN`` or ``ADJ``."""
-    lemmas = _package("lemminflect").getLemma(word.lower(), upos=part)
+    lemmas = _package("lemminflect").getLemma(word.lower(), upos=part_of_speech)
     return str(lemmas[0]) if lemmas else word.lower()
 
 

@@ -3,9 +3,8 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import partial
 
-from retrokit.augmentation.edits.family import Family, Rewriting
+from retrokit.augmentation.edits.family import Rewriting, family
 from retrokit.augmentation.edits.subject import Subject
 
 _LONG = re.compile(r"(?<!\w)[a-z]{7,}(?!\w)")
@@ -13,7 +12,8 @@ _LIGATURES = {"ffi": "ﬃ", "ffl": "ﬄ", "ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ"}
 _BARE = str.maketrans({"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
 
 
-def _case(subject: Subject) -> Iterator[Rewriting]:
+@family("case", changes_meaning=False)
+def case(subject: Subject) -> Iterator[Rewriting]:
     yield Rewriting("upper", subject.passage.sentence.upper())
     yield Rewriting("lower", subject.passage.sentence.lower())
 
@@ -31,11 +31,13 @@ def without_diacritics(text: str) -> str:
     return "".join(letters)
 
 
-def _diacritics(subject: Subject) -> Iterator[Rewriting]:
+@family("diacritics", changes_meaning=False)
+def diacritics(subject: Subject) -> Iterator[Rewriting]:
     yield Rewriting("dropped", without_diacritics(unicodedata.normalize("NFC", subject.passage.sentence)))
 
 
-def _spacing(subject: Subject) -> Iterator[Rewriting]:
+@family("spacing", changes_meaning=False)
+def spacing(subject: Subject) -> Iterator[Rewriting]:
     sentence = subject.passage.sentence
     words = sentence.split(" ")
     yield Rewriting("double", "  ".join(words))
@@ -47,7 +49,8 @@ def _spacing(subject: Subject) -> Iterator[Rewriting]:
         yield Rewriting("divided", f"{sentence[:cut]}-\n{sentence[cut:]}")
 
 
-def _unicode(subject: Subject) -> Iterator[Rewriting]:
+@family("unicode", changes_meaning=False)
+def unicode(subject: Subject) -> Iterator[Rewriting]:
     sentence = subject.passage.sentence
     ligatures = sentence
     for letters, ligature in _LIGATURES.items():
@@ -56,9 +59,3 @@ def _unicode(subject: Subject) -> Iterator[Rewriting]:
     yield Rewriting("no-break", sentence.replace(" ", "\u00a0"))
     yield Rewriting("soft-hyphens", _LONG.sub(lambda match: f"{match[0][:4]}\u00ad{match[0][4:]}", sentence))
     yield Rewriting("decomposed", unicodedata.normalize("NFD", sentence))
-
-
-case = partial(Family, "case", _case, changes_meaning=False)
-diacritics = partial(Family, "diacritics", _diacritics, changes_meaning=False)
-spacing = partial(Family, "spacing", _spacing, changes_meaning=False)
-unicode = partial(Family, "unicode", _unicode, changes_meaning=False)

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import lemminflect
 
-from retrokit.augmentation.edits.family import Family, Rewriting
+from retrokit.augmentation.edits.family import Rewriting, family
 from retrokit.augmentation.edits.subject import LEXICON, Subject
 
 WORDS_PER_SLIP = 8
@@ -15,7 +14,8 @@ _NEIGHBOURS = LEXICON.tables["keyboard"]
 _CONFUSED = LEXICON.pairs["confused"]
 
 
-def _typos(subject: Subject) -> Iterator[Rewriting]:
+@family("typos", changes_meaning=False)
+def typos(subject: Subject) -> Iterator[Rewriting]:
     """*associated* → *assoicated*, *modern* → *modem*"""
     for name, slip in (("keyboard", _keyboard), ("ocr", _recognised)):
         text = _slipped(subject, name, slip)
@@ -28,11 +28,11 @@ def _slipped(subject: Subject, name: str, slip: Callable[[Subject, str], str | N
     sentence = subject.passage.sentence
     matches = {match.start(): match[0] for match in _LONG.finditer(sentence)}
     order = sorted(matches, key=lambda start: subject.draw(2**32, name, start))
-    left = max(1, len(sentence.split()) // WORDS_PER_SLIP)
+    count = max(1, len(sentence.split()) // WORDS_PER_SLIP)
     slips: dict[int, str] = {}
     for start in order:
         wrong = slip(subject, matches[start])
-        if len(slips) < left and wrong is not None and not lemminflect.getAllLemmas(wrong):
+        if len(slips) < count and wrong is not None and not lemminflect.getAllLemmas(wrong):
             slips[start] = wrong
     if not slips:
         return None
@@ -43,28 +43,25 @@ def _slipped(subject: Subject, name: str, slip: Callable[[Subject, str], str | N
 
 def _keyboard(subject: Subject, word: str) -> str | None:
     """Two letters exchanged, one left out, doubled or mistyped; the first and the last stay."""
-    place = 1 + subject.draw(len(word) - 2, "place", word)
+    index = 1 + subject.draw(len(word) - 2, "place", word)
     kind = subject.draw(4, "slip", word)
     if kind == 0:
-        place = min(place, len(word) - 3)
-        changed = word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+        index = min(index, len(word) - 3)
+        changed = word[:index] + word[index + 1] + word[index] + word[index + 2 :]
     elif kind == 1:
-        changed = word[:place] + word[place + 1 :]
+        changed = word[:index] + word[index + 1 :]
     elif kind == 2:
-        changed = word[: place + 1] + word[place:]
+        changed = word[: index + 1] + word[index:]
     else:
-        near = sorted(_NEIGHBOURS[word[place]])
-        changed = word[:place] + near[subject.draw(len(near), "near", word)] + word[place + 1 :]
+        near = sorted(_NEIGHBOURS[word[index]])
+        changed = word[:index] + near[subject.draw(len(near), "near", word)] + word[index + 1 :]
     return changed if changed != word else None
 
 
 def _recognised(subject: Subject, word: str) -> str | None:
     """One pair of letters taken for another that looks like it."""
-    there = [(match.start(), old) for old in _CONFUSED for match in re.finditer(old, word)]
-    if not there:
+    matches = [match for old in _CONFUSED for match in re.finditer(old, word)]
+    if not matches:
         return None
-    place, old = there[subject.draw(len(there), "confused", word)]
-    return word[:place] + _CONFUSED[old] + word[place + len(old) :]
-
-
-typos = partial(Family, "typos", _typos, changes_meaning=False)
+    match = matches[subject.draw(len(matches), "confused", word)]
+    return word[: match.start()] + _CONFUSED[match[0]] + word[match.end() :]

@@ -100,9 +100,7 @@ def repair_data(settings: RepairSettings) -> DataRepair:
             with gathering():  # faults that are repaired
                 data = test.read()
             _check_verdicts(data, verdicts, ", ".join(settings.verdicts))
-        sources = [read_any_source(spec) for spec in training_specs]
-        for source in sources:
-            _check_kind(source)
+        sources = list(map(_readable_source, training_specs))
         _check_names(tests, sources)
         changes = _write_repaired(tests, sources, verdicts, settings, unfinished)
     notice(f"{settings.output}: repaired copies, with {len(changes):,} changes listed in {CHANGES}")
@@ -132,10 +130,12 @@ def _check_verdicts(data: RetrievalData, verdicts: Verdicts, files: str) -> None
             raise DataError(files, f"{pair} are judged in {data.name} already; give the data of the draw")
 
 
-def _check_kind(source: Source) -> None:
-    """Raise :class:`UsageError` for texts without labels."""
+def _readable_source(spec: str) -> Source:
+    """The training data of a spec; raises :class:`UsageError` for texts without labels."""
+    source = read_any_source(spec)
     if len(source.records) and not isinstance(source.records[0], (Pair, ScoredPair)):
         raise UsageError(f"{source.spec}: only pairs and scored pairs can be repaired")
+    return source
 
 
 def _check_names(tests: Iterable[JudgedSplit], sources: Iterable[Source]) -> None:

@@ -35,7 +35,7 @@ class JudgingPool:
     """
 
     systems: list[str]
-    queries: list[str]
+    queries: Sequence[str]
     query: np.ndarray
     documents: list[str]
     ranks: np.ndarray

@@ -186,7 +186,9 @@ def _measured(settings: PushSettings) -> list[Record]:
             raise UsageError("`mteb=` needs `results=`")
         return []
     fingerprint = encoders.registry.create_on(settings.folder, "cpu").fingerprint()
-    records = [record for folder in settings.results for record in ResultsFolder(folder).read()]
+    records: list[Record] = []
+    for folder in settings.results:
+        records += ResultsFolder(folder).read()
     mine = [record for record in records if record.result.configuration.get("fingerprint") == fingerprint]
     if not mine:
         others = ", ".join(dict.fromkeys(record.result.encoder for record in records))

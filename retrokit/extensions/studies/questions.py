@@ -130,6 +130,10 @@ def estimates(plan: StudyPlan) -> dict[str, float | None]:
     """Seconds of each step, by its name: as measured, if it is done; of a training, by its start and a few
     steps of one of its kind; else the mean of the finished steps of its table, ``None`` if there are none."""
     done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE and state.seconds}
+    by_table: dict[str, list[float]] = {}
+    for step in plan.steps:
+        if step.name in done:
+            by_table.setdefault(step.table, []).append(done[step.name])
     trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
     durations: dict[str, float | None] = {}
     for step in plan.steps:
@@ -139,9 +143,8 @@ def estimates(plan: StudyPlan) -> dict[str, float | None]:
             if kind not in trainings:
                 trainings[kind] = _timed(plan, step)
             seconds = _training(step, trainings[kind])
-        if seconds is None:
-            of_table = [done[other.name] for other in plan.steps if other.table == step.table and other.name in done]
-            seconds = fmean(of_table) if of_table else None
+        if seconds is None and step.table in by_table:
+            seconds = fmean(by_table[step.table])
         durations[step.name] = seconds
     return durations
 

@@ -269,7 +269,7 @@ def steps_of(study: Study, output: str, commands: CommandTree) -> list[Step]:
         if len(by_table[name]) > room:
             problem = f"more than {MOST:,} steps, with those of [{name}]"
             raise DataError(study.path, f"{problem}; give its matrix fewer values, or divide the study")
-    steps = [step for table in study.tables for step in by_table[table.name]]
+    steps = list(itertools.chain.from_iterable(by_table[table.name] for table in study.tables))
     names = Counter(step.name for step in steps)
     if twice := [name for name, count in names.items() if count > 1]:
         raise DataError(study.path, f"two cells are the same: {twice[0]}")

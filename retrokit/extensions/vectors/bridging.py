@@ -6,7 +6,7 @@ What is held out is measured by known-item search: a few words in a row of a tex
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from retrokit.encoders.views import EncoderView
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.task import check_measured
+from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.extensions.vectors.checks import check_documents, check_whole, search_tasks
 from retrokit.extensions.vectors.maps import VectorMap, check_rank, fit
 from retrokit.extensions.vectors.settings import BridgeSettings
@@ -255,13 +256,18 @@ def _check(settings: BridgeSettings, stored: Export, new: Encoder, queries: Sequ
         old, advice = stored.note["encoder"]["spec"], "put it back, or leave out `on=`, which measures it"
         encoders.create_for(stored.folder, old, settings.device, advice)
     tasks = search_tasks(settings.on, stored, "on", settings.device)
-    for metric in settings.metrics if tasks else ():
-        check_measured(tasks, metric)
-    learned = {*queries}
+    if tasks:
+        for metric in settings.metrics:
+            check_measured(tasks, metric)
     for task in tasks:
-        if shared := sum(query in learned for query in task.queries):
-            count = f"{shared:,} of {len(task.queries):,} queries"
-            notice(f"{task.spec}: the bridge learns from {count} that measure it; give other `queries=`")
+        _warn_of_shared(task, {*queries})
+
+
+def _warn_of_shared(task: SearchTask, learned: Set[str]) -> None:
+    shared = sum(query in learned for query in task.queries)
+    if shared:
+        count = f"{shared:,} of {len(task.queries):,} queries"
+        notice(f"{task.spec}: the bridge learns from {count} that measure it; give other `queries=`")
 
 
 def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:

@@ -161,11 +161,7 @@ class _Comparison:
             limit = self._limit
             if limit is not None and "max_length" not in self._names:
                 yield self._trial("length", f"texts cut at about {limit} tokens", embed(self._cut(embed, limit)))
-            for cause, name, value in self._input_changes(encoder):
-                if name in self._names and self._spec.params.get(name) != value:
-                    _, changed = self._encoder(**{name: value})
-                    change = f"{name}={value!r}" if cause == "prompt" else f"{name}={value}"
-                    yield self._trial(cause, change, changed(self._texts))
+            yield from self._other_inputs(encoder)
         if first.cosine < EXACT and self._precision != "auto":
             yield from self._other_precisions(precisions)
 
@@ -174,6 +170,13 @@ class _Comparison:
         """Tokens of a text that the export's encoder read."""
         limit: int | None = self._about.get("max_length", {}).get(self._role)
         return limit
+
+    def _other_inputs(self, encoder: Encoder) -> Iterator[Trial]:
+        for cause, name, value in self._input_changes(encoder):
+            if name in self._names and self._spec.params.get(name) != value:
+                _, embed = self._encoder(**{name: value})
+                change = f"{name}={value!r}" if cause == "prompt" else f"{name}={value}"
+                yield self._trial(cause, change, embed(self._texts))
 
     def _input_changes(self, encoder: Encoder) -> Iterator[tuple[str, str, Any]]:
         """Other poolings, prompts and lengths: the cause, the parameter, and its value."""

@@ -627,20 +627,24 @@ def _ids_of_crops(texts: Set[str], stored: Export, data: Sequence[str]) -> dict[
     ids: dict[str, str] = {}
     for spec in map(source_registry.parse, data):
         path = str(spec.params.get("path", ""))
-        if not texts or spec.name != "jsonl" or path == "-":
-            continue
-        crops = {}
-        for line, row in read_rows(path, columns=WITHOUT_NAMES["pairs"]):
-            if row.keys() == {"anchor", "positive", "id"} and row["positive"] in texts:
-                crops[row["positive"]] = (str(row["id"]), line)
-        present = stored.rows_of({id for id, _ in crops.values()})
-        for id, line in crops.values():
-            if id not in present:
-                problem = f"document {id!r} is not in {stored.folder}"
-                raise DataError(path, f"{problem}; export the texts that were cropped", line)
-        if crops:
-            notice(f"{path}: {len(crops):,} positives are crops; their `id` names the document to rank")
-        ids |= {text: id for text, (id, _) in crops.items()}
+        if texts and spec.name == "jsonl" and path != "-":
+            ids |= _ids_of_crops_in(path, texts, stored)
+    return ids
+
+
+def _ids_of_crops_in(path: str, texts: Set[str], stored: Export) -> dict[str, str]:
+    ids, lines = dict[str, str](), dict[str, int]()
+    for line, row in read_rows(path, columns=WITHOUT_NAMES["pairs"]):
+        if row.keys() == {"anchor", "positive", "id"} and row["positive"] in texts:
+            ids[row["positive"]] = str(row["id"])
+            lines[row["positive"]] = line
+    present = stored.rows_of({*ids.values()})
+    for text, id in ids.items():
+        if id not in present:
+            problem = f"document {id!r} is not in {stored.folder}"
+            raise DataError(path, f"{problem}; export the texts that were cropped", lines[text])
+    if ids:
+        notice(f"{path}: {len(ids):,} positives are crops; their `id` names the document to rank")
     return ids
 
 

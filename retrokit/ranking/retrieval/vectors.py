@@ -206,11 +206,11 @@ class EmbeddedTexts(VectorSource):
             return [Block(method, raw)]
         sample = method.prepared(raw[:: step_of(len(raw))], "document")
         quantization = Quantization(method.stored.dtype, sample.shape[1]).calibrated(sample)
-        rows = [quantization.narrowed(sample[:0])]
         with torch.inference_mode():
-            for _, prepared in prepared_documents(method.similarity, raw[:0], raw, "cpu"):
-                rows.append(quantization.narrowed(prepared.numpy()))
-        return [Block(method, np.concatenate(rows), quantization)]
+            portions = prepared_documents(method.similarity, raw[:0], raw, "cpu")
+            rows = [quantization.narrowed(prepared.numpy()) for _, prepared in portions]
+        no_rows = quantization.narrowed(sample[:0])
+        return [Block(method, np.concatenate([no_rows, *rows]), quantization)]
 
     @property
     def owners(self) -> np.ndarray | None:

@@ -1,8 +1,6 @@
 """A study's file as steps: every combination, what waits for what, and what is refused."""
 
-import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +9,7 @@ import typer
 from retrokit.cli import app, run
 from retrokit.cli.commands import registry as commands
 from retrokit.core.errors import RetrokitError
-from retrokit.extensions.studies import command_lines, questions
-from retrokit.extensions.studies.questions import estimates
-from retrokit.extensions.studies.state import StudyPlan
+from retrokit.extensions.studies import command_lines
 from retrokit.extensions.studies.steps import Step, read_study, steps_of
 from tests import plugins
 from tests.sure.pretending import write_beir_folder
@@ -232,35 +228,6 @@ def test_the_studies_that_are_shown_can_be_run(tmp_path: Path, text: str):
                 command.commands[words.pop(0)] if words[0] in command.commands else command.commands[command.default]
             )
         command.make_context("retrokit", words)
-
-
-def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "executable", python)
-    rows = [{"anchor": f"word{number} one", "positive": f"word{number} two"} for number in range(40)]
-    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    text = """
-    [finetune]
-    encoder = "static:dim=8"
-    data = "pairs.jsonl"
-    batch-size = 10
-    [finetune.matrix]
-    epochs = [1, 3]
-    [[finetune.include]]
-    steps = 2
-    [eval]
-    encoders = "{finetune}"
-    on = "beir:data"
-    """
-    steps = planned(text, tmp_path)
-    monkeypatch.setattr(questions, "_start", lambda: 100.0)
-    found = estimates(StudyPlan(tmp_path / "out", "", "", str(tmp_path), (), steps))
-    once, thrice, two, *evaluated = found.values()
-    assert once > 100, "a command starts first"
-    assert thrice - 100 == pytest.approx(3 * (once - 100))
-    assert two - 100 == pytest.approx((once - 100) / 2), "four batches are an epoch"
-    assert evaluated == [None] * 3, "nothing was evaluated yet"
-    assert not (tmp_path / "out").exists()
 
 
 PLUGIN = """

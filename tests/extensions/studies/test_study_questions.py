@@ -12,7 +12,6 @@ from retrokit.extensions.studies import command_lines, questions
 from retrokit.extensions.studies.answers import beside_bm25, recommendation
 from retrokit.extensions.studies.state import kept_study
 from retrokit.extensions.studies.steps import Step, read_study, steps_of
-from tests.sure.pretending import write_beir_folder
 
 
 def planned(text: str, folder: Path) -> list[Step]:
@@ -50,17 +49,6 @@ def test_a_sweep_is_as_large_as_its_budget(
     evaluated = [step for step in made if step.table == "eval"]
     assert all(f"--on=beir:{split.output}" in step.command for step in evaluated)
     assert [step.command[1] for step in evaluated] == [step.output for step in trained]
-
-
-def test_the_other_questions_are_studies(tmp_path: Path):
-    data = f"beir:{write_beir_folder(tmp_path / 'data')}"
-    made = planned(questions.better_than_bm25("static:8", [data]), tmp_path)
-    systems = ["bm25", "static:8", "hybrid:a=bm25,b=static:8,fusion=rrf"]
-    assert [step.command[1:3] for step in made] == [(system, f"--on={data}") for system in systems]
-    texts = tmp_path / "texts.jsonl"
-    texts.write_text('{"text": "A cat sleeps."}\n')
-    (probed,) = planned(questions.sees_near_misses("static:8", str(texts)), tmp_path)
-    assert probed.command == ("probe", "stress", "static:8", f"--texts={texts}", "--json")
 
 
 def test_a_study_is_made_once_and_kept(tmp_path: Path):

@@ -124,17 +124,6 @@ def test_the_loss_is_infonce_over_the_stored_vectors(tiny_bert, corpus, pairs, t
     assert loss == pytest.approx(torch.nn.functional.cross_entropy(scores, own).item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("sim", ["sfs:4,base=dot", "learn"])
-def test_an_encoders_queries_are_prepared_once(tiny_bert, corpus, pairs, tmp_path, sim):
-    documents = exported(tiny_bert, corpus, tmp_path / "documents", sim=sim)
-    job = plan(configure(tiny_bert, pairs, documents, None, query_side="encoder"))
-    prepared = job.model.eval()({**job._tokenised(QUERIES), "task": "query"})["sentence_embedding"]
-    raw = retrokit.encoder(str(tiny_bert)).embed(QUERIES, "query", "fp32")
-    expected = job.similarity.prepare(torch.from_numpy(raw), "query")
-    torch.testing.assert_close(prepared, expected, atol=1e-4, rtol=1e-4)
-    assert not [name for name, value in job.model.named_parameters() if "similarity" in name and value.requires_grad]
-
-
 def test_without_negatives_it_is_the_librarys_loss(tiny_bert, corpus, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     rows = [{"anchor": query, "positive": id} for query, id in zip(QUERIES, IDS, strict=False)]

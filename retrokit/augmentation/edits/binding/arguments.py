@@ -122,12 +122,8 @@ def prepositional_verbs(view: BindingView) -> Iterator[Named]:
 def verb_object_preposition(view: BindingView) -> Iterator[Named]:
     """Convert text into images: Convert images into text; A was added to B: B was added to A."""
     for phrase in view.phrases:
-        main = phrase.start - 1
-        if main < 0 or view.codes[main] not in VERBS:
-            continue
-        if view.words[main - 1] == "to" and view.words[main - 2] in ("which", "whom"):
-            continue  # "on which to base it": the preposition stands before the verb
-        verb, phrase = view.verb_lemma(main), view.extended(phrase)
+        verb = _governing_verb(view, phrase)
+        phrase = view.extended(phrase)
         after = view.starting.get(phrase.end + 1)
         if after is None or f"{verb} {view.words[phrase.end]}" not in WORDS["verb-object-preposition"]:
             continue
@@ -139,6 +135,16 @@ def verb_object_preposition(view: BindingView) -> Iterator[Named]:
     for subject, verb_group, other in view.frames(view.passive, WORDS["verb-object-preposition"]):
         if view.alike(subject, other) and _may_be_put(view, view.verb_lemma(verb_group.main), subject, other):
             yield from view.exchanged("swap-places", subject, verb_group, other)
+
+
+def _governing_verb(view: BindingView, phrase: Phrase) -> str:
+    """The dictionary form of the verb right before a phrase; nothing without one, or in "on which to base it", where
+    its preposition is before it."""
+    main = phrase.start - 1
+    is_verb = main >= 0 and view.codes[main] in VERBS
+    if not is_verb or (view.words[main - 1] == "to" and view.words[main - 2] in ("which", "whom")):
+        return ""
+    return view.verb_lemma(main)
 
 
 def _may_be_put(view: BindingView, verb: str, phrase: Phrase, other: Phrase) -> bool:
@@ -219,17 +225,17 @@ def located(view: BindingView) -> Iterator[Named]:
         going = view.codes[subject.end] == "g" and view.verb_lemma(subject.end) in WORDS["verbs-of-place"]
         at = verb.end if verb else subject.end + going
         other = view.starting.get(at + 1)
-        if (
-            other is None
-            or view.words[at] not in WORDS["placing"]
-            or view.codes[other.end] not in (".PsT" if verb else ".")
-        ):
+        if other is None or not _are_bodies(view, subject, other) or view.words[at] not in WORDS["placing"]:
             continue
-        bodies = {view.kind_of(subject), view.kind_of(other)} <= {"animate", "concrete"}
-        if not bodies or not view.interchangeable(subject, other):
-            continue
-        if changes := view.exchange(subject, verb, other) if verb else view.swapped(subject, other):
+        ends = view.codes[other.end] in (".PsT" if verb else ".")
+        changes = view.exchange(subject, verb, other) if verb else view.swapped(subject, other)
+        if ends and changes:
             yield "swap-located", changes
+
+
+def _are_bodies(view: BindingView, subject: Phrase, other: Phrase) -> bool:
+    bodies = {view.kind_of(subject), view.kind_of(other)} <= {"animate", "concrete"}
+    return bodies and view.interchangeable(subject, other)
 
 
 def clause_subjects(view: BindingView) -> Iterator[Named]:
@@ -286,22 +292,30 @@ def clauses(view: BindingView) -> Iterator[Named]:
     end = len(view.shape)
     while end and view.codes[end - 1] == ".":
         end -= 1
+    link = _subordinating(view, end)
+    if link is None:
+        return
+    comma = view.shape.find(",")
+    first = (1, comma) if link == 0 else (0, link)
+    second = (comma + 1, end) if link == 0 else (link + 1, end)
+    if not _are_clauses(view, *first, *second) or not _UNTURNED.isdisjoint(view.words[first[0] : end]):
+        return
+    is_past = not {"VVD", "VBD", "VHD", "VDD"}.isdisjoint(view.tags[first[0] : end])
+    refers = [not WORDS["referring"].isdisjoint(view.words[slice(*span)]) for span in (first, second)]
+    # one after another; or the pronoun would come before what it is for
+    if (view.words[link] == "when" and is_past) or refers == [False, True]:
+        return
+    yield "swap-clauses", [Change(*first, view.lowered(*second)), Change(*second, view.lowered(*first))]
+
+
+def _subordinating(view: BindingView, end: int) -> int | None:
+    """The conjunction that joins two clauses: the first word, or the only one between them."""
     if view.words[0] in WORDS["subordinating"]:
-        comma, link = view.shape.find(","), view.words[0]
-        spans = (1, comma, comma + 1, end)
-    else:
-        links = [i for i in range(2, end) if view.words[i] in WORDS["subordinating"]]
-        if len(links) != 1 or view.codes[links[0] - 1] in ",rm&sN!" or view.words[links[0] - 1] in WORDS["times"]:
-            return
-        spans, link = (0, links[0], links[0] + 1, end), view.words[links[0]]
-    if not _are_clauses(view, *spans) or not _UNTURNED.isdisjoint(view.words[spans[0] : end]):
-        return
-    one_after_another = link == "when" and not {"VVD", "VBD", "VHD", "VDD"}.isdisjoint(view.tags[spans[0] : end])
-    refers = [any(view.words[i] in WORDS["referring"] for i in range(*span)) for span in (spans[:2], spans[2:])]
-    if one_after_another or refers == [False, True]:  # the pronoun would come before what it stands for
-        return
-    first, second = view.lowered(*spans[:2]), view.lowered(*spans[2:])
-    yield "swap-clauses", [Change(spans[0], spans[1], second), Change(spans[2], spans[3], first)]
+        return 0
+    links = [index for index in range(2, end) if view.words[index] in WORDS["subordinating"]]
+    if len(links) != 1 or view.codes[links[0] - 1] in ",rm&sN!" or view.words[links[0] - 1] in WORDS["times"]:
+        return None
+    return links[0]
 
 
 _UNTURNED = frozenset("then also will would 'll 'd so too again still it this".split())

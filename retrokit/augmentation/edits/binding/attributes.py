@@ -18,10 +18,10 @@ def attributes(view: BindingView) -> Iterator[Named]:
     kinds = [_adjective_kinds(view, at) for _, at in pairs]
     for kind in _ADJECTIVES:
         alike = [pair for pair, names in zip(pairs, kinds, strict=True) if kind in names]
-        for (left, first), (other, second) in pairwise(alike):
+        for (phrase, first), (other, second) in pairwise(alike):
             same_form = view.tags[first] == view.tags[second]
-            fit = _goes_with(view, first, other) and _goes_with(view, second, left)
-            if same_form and fit and _attributes_part(view, left, first, other, second):
+            fit = _goes_with(view, first, other) and _goes_with(view, second, phrase)
+            if same_form and fit and _attributes_part(view, phrase, first, other, second):
                 yield "swap-attributes", _swapped_words(view, first, second)
 
 
@@ -196,8 +196,8 @@ def percentages(view: BindingView) -> Iterator[Named]:
 def years(view: BindingView) -> Iterator[Named]:
     """He came in 1990 and left in 1995: he came in 1995 and left in 1990."""
     texts = [token.text for token in view.sentence.tokens]
-    found = [index for index, text in enumerate(texts) if _YEAR.fullmatch(text) and view.words[index - 1] == "in"]
-    for first, second in pairwise(found):
+    indices = [index for index, text in enumerate(texts) if _YEAR.fullmatch(text) and view.words[index - 1] == "in"]
+    for first, second in pairwise(indices):
         if re.search("[zbvykBEK]", view.shape[first:second]) and view.words[first] != view.words[second]:
             yield "swap-years", _swapped_numbers(view, first, second)
 
@@ -244,15 +244,15 @@ def _numbers_part(view: BindingView, end: int, first: int, start: int, second: i
 def names(view: BindingView) -> Iterator[Named]:
     """Smith claimed that Jones had resigned: Jones claimed that Smith had resigned."""
     names = [phrase for phrase in view.phrases if _is_name(view, phrase)]
-    for left, other in pairwise(names):
-        between = view.shape[left.end : other.start]
+    for phrase, other in pairwise(names):
+        between = view.shape[phrase.end : other.start]
         parted = re.search("[zbvykBEKHDM]", between) and not re.search("[(),&]", between)
-        texts = [view.sentence.words(*phrase[:2]) for phrase in (left, other)]
+        texts = [view.sentence.words(name.start, name.end) for name in (phrase, other)]
         once = all(view.sentence.text.count(text.split()[-1]) == 1 for text in texts)
-        verbs = [i for i in range(left.end, other.start) if view.codes[i] in VERBS]
-        fits = parted and once and bool(verbs) and _in_place(view, left) == _in_place(view, other)
+        verbs = [i for i in range(phrase.end, other.start) if view.codes[i] in VERBS]
+        fits = parted and once and bool(verbs) and _in_place(view, phrase) == _in_place(view, other)
         if fits and not any(view.verb_lemma(i) in WORDS["symmetric"] for i in verbs):
-            yield "swap-names", view.swapped(left, other)
+            yield "swap-names", view.swapped(phrase, other)
 
 
 def _is_name(view: BindingView, phrase: Phrase) -> bool:

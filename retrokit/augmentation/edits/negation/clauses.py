@@ -79,8 +79,8 @@ class ClauseView(View):
     def clause_opening(self, i: int) -> str:
         """The conjunction that opens the clause of token ``i``, or its first word."""
         start = self.clause_start(i)
-        asked = self.words[start] == "if" and self.tags[start - 1] in c5.LEXICAL | c5.BASE
-        return "whether" if asked else self.words[start]
+        is_question = self.words[start] == "if" and self.tags[start - 1] in c5.LEXICAL | c5.BASE
+        return "whether" if is_question else self.words[start]
 
     def clause_before(self, i: int) -> list[str]:
         """The words of the clause of token ``i`` that stand before it."""
@@ -163,8 +163,8 @@ class ClauseView(View):
     def _agrees_with_subject(self, i: int, first: int) -> bool:
         """Whether a subject that the verb ``i`` agrees with ends before token ``first``."""
         number = self.subject_number(first)
-        wanted = {"Z": "1", "B": "2"}.get(self.tags[i][-1], number[:1])
-        if not number or wanted not in number or self.words[first - 1] in WORDS["not-subjects"]:
+        verb_number = {"Z": "1", "B": "2"}.get(self.tags[i][-1], number[:1])
+        if not number or verb_number not in number or self.words[first - 1] in WORDS["not-subjects"]:
             return False
         if self.tags[i] != "VVD":
             return True
