@@ -108,7 +108,7 @@ class MeasuringSettings(GateSettings):
     results: str | None = setting(
         None,
         "Keep results in this folder, and use them again while nothing has changed. "
-        "eval without encoders shows them.",
+        "retrokit eval without encoders shows them.",
         OUTPUT,
         writes=FOLDER,
     )
