@@ -121,18 +121,17 @@ class CommandCall:
         """The options of the first help page; empty: all."""
         return tuple(name for kind in self.settings.values() for name in kind.first)
 
-    def arguments(self, typed: dict[str, Any]) -> dict[str, Any]:
-        """What the command is called with, from what is typed.
+    def arguments(self, typed: dict[str, Any], config: str | None = None) -> dict[str, Any]:
+        """What the command is called with, from what is typed and the file of options, which is an input too.
 
         Raises:
             UsageError: a value is wrong, or an output would replace an input or another output.
             MissingExtra: a value needs a package that is not installed.
             DataError: an output cannot be written.
         """
+        self._check_outputs(typed, config)
         arguments = {name: self._settings(kind, typed) for name, kind in self.settings.items()}
-        arguments |= vars(self._settings(self.single, typed))
-        self._check_outputs(typed)
-        return arguments
+        return arguments | vars(self._settings(self.single, typed))
 
     def _settings(self, kind: type[Settings], typed: dict[str, Any]) -> Any:
         names = [field.name for field in fields(kind) if field.name in self.options]
@@ -141,15 +140,15 @@ class CommandCall:
     def outputs(self, typed: dict[str, Any]) -> list[tuple[str, str]]:
         """The paths that are written, each with what is written there."""
         kinds = {name: option.param.writes for name, option in self.options.items()}
-        return [(typed[name], kind) for name, kind in kinds.items() if kind and typed[name] is not None]
+        return [(typed[name], kind) for name, kind in kinds.items() if kind and typed[name]]
 
-    def _check_outputs(self, typed: dict[str, Any]) -> None:
+    def _check_outputs(self, typed: dict[str, Any], config: str | None) -> None:
         outputs = self.outputs(typed)
         if not outputs:
             return
         from retrokit.core.outputs import check_outputs
 
-        others = [typed[name] for name, option in self.options.items() if not option.param.writes]
+        others = [typed[name] for name, option in self.options.items() if not option.param.writes] + [config]
         if any(map(_exists, others)):
             for kind in self.kinds:
                 named(kind)  # a name that it knows is no path
@@ -169,7 +168,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(config: str | None, **typed: Any) -> None:
         try:
-            command(**call.arguments(typed))
+            command(**call.arguments(typed, config))
         except (DataError, ServiceError, UsageError) as error:
             if config is not None:
                 error.args = (f"{error} (some options are from {config})",)

@@ -140,14 +140,14 @@ def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
         {"lora": 2, "epochs": 2, "steps": None},
         {"matryoshka": (8,), "sim": "qnorm"},
         {"gradient_checkpointing": True},
-        {"guide": "GUIDE,margin=0.001,type=relative"},
+        {"loss": "infonce:guide=GUIDE,margin=0.001,margin_type=relative"},
         {"accumulate": 3, "save_every": 3, "no_duplicates": True},
     ],
     ids=["learn", "cached", "lora", "matryoshka", "checkpointed", "guided", "accumulated"],
 )
 def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, pairs, tmp_path, options):
-    if "guide" in options:
-        options = {"guide": options["guide"].replace("GUIDE", str(tiny_bert))}
+    if "loss" in options:
+        options = {"loss": options["loss"].replace("GUIDE", str(tiny_bert))}
     common = {"steps": 12, "save_every": 5} | options
     finetune(configure(tiny_bert, pairs, tmp_path / "whole", **common))
     with killed_after(7):
