@@ -36,7 +36,7 @@ def test_the_page_has_the_six_of_the_card_first(capsys):
     assert shown[:6] == CARD
     positions = [page.index(f"\u2502 {name} ") for name in shown]
     assert positions == sorted(positions)
-    for line in ("retrokit doctor", "retrokit names similarities encoders", "retrokit finetune --help"):
+    for line in ("retrokit doctor", "retrokit names similarities encoders", "retrokit help finetune"):
         assert line in page
         assert cli.run(line.split()[1:]) in (0, 1), "doctor may report what is broken"
 
@@ -51,6 +51,20 @@ def test_listing_imports_no_command():
     assert not {name for name in loaded if name.split(".")[1] == "cli"} & {
         entry.target.partition(":")[0] for entry in ENTRIES.values()
     }
+
+
+@pytest.mark.parametrize("words", [["finetune"], ["augment", "crops"]])
+def test_help_of_a_command(words, capsys):
+    assert cli.run(["help", *words]) == 0
+    first = capsys.readouterr().out
+    assert cli.run([*words, "--help"]) == 0
+    assert first == capsys.readouterr().out
+
+
+def test_help_without_a_command_is_the_page(capsys):
+    assert cli.run(["help"]) == 0
+    assert "Train, stress-test and rerank" in capsys.readouterr().out
+    assert cli.run(["help", "nothing"]) == 2
 
 
 def test_a_name_is_taken_once_and_a_group_exists():

@@ -285,5 +285,6 @@ registry = CommandRegistry(
             "retrokit.cli.doctor:doctor",
             panel=NEXT,
         ),
+        CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
     ],
 )

@@ -101,7 +101,7 @@ app = Commands(
     pretty_exceptions_enable=False,
     add_completion=True,
     help="Train, stress-test and rerank with dense text retrievers.\n\n"
-    "retrokit doctor\n\nretrokit names similarities encoders\n\nretrokit finetune --help",
+    "retrokit doctor\n\nretrokit names similarities encoders\n\nretrokit help finetune",
     epilog=f"Troubleshooting: retrokit doctor. Documentation: {DOCUMENTATION} . "
     "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
     "3 a missing optional package, 4 an outside service failed, 130 interrupted, 143 terminated.",
