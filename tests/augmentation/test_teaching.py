@@ -76,7 +76,7 @@ def test_scores_outlive_a_break(pairs, tmp_path, monkeypatch):
     assert not (tmp_path / "out.jsonl.work").exists()
 
 
-@pytest.mark.parametrize("loss", ["kl", "margin-mse", "infonce+kl=0.5"])
+@pytest.mark.parametrize("loss", ["kl", "margin-mse", "infonce+kl:0.5"])
 def test_scored_and_learnt_from(tiny_bert, pairs, tmp_path, capsys, loss):
     taught, run = tmp_path / "taught.jsonl", tmp_path / "run"
     assert cli.run(["augment", "score", str(pairs), "--with", f"maxsim:{tiny_bert}", "-o", str(taught)]) == 0
