@@ -410,6 +410,44 @@ def test_what_a_kill_at_the_start_leaves_is_no_hindrance(tmp_path: Path, option:
     assert os.listdir(tmp_path) == ["run"]
 
 
+def test_a_readme_of_the_user_stays(tmp_path: Path) -> None:
+    folder, run = RunFolder(tmp_path / "run"), Run("training", "cosine", "minilm", {})
+    folder.begin(run)
+    (tmp_path / "run" / "README.md").write_text("years of work")
+    with staged_in(folder.path) as staged:
+        for name in ("README.md", "first.bin"):
+            (staged / name).write_text(name)
+        folder.finish(staged, run)
+    assert (tmp_path / "run" / "README.md").read_text() == "years of work"
+    assert (tmp_path / "run" / "first.bin").is_file()
+    assert folder.read().files == ["first.bin"]
+
+
+def test_a_link_to_a_run_stays_one(command: str, typed: Typed, made: Callable[..., None]) -> None:
+    Path("disk").mkdir()
+    Path("run").symlink_to("disk/run")
+    made(command, typed, 1, "disk/run")
+    before = content(Path("disk/run"))
+    assert typed("--seed", 2, "--overwrite")[0] == 0
+    assert Path("run").is_symlink()
+    assert content(Path("disk/run")) != before
+    assert os.listdir("disk") == ["run"]
+
+
+def test_a_folder_that_appears_while_the_run_is_planned_is_kept(
+    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def appear(target: Any) -> Any:
+        Path("run").mkdir()
+        (Path("run") / "thesis.txt").write_text("years of work")
+        return locked(target)
+
+    monkeypatch.setattr(run_folder, "locked", appear)
+    code, err = typed()
+    assert (code, "run exists; give --overwrite" in err) == (2, True)
+    assert content(Path("run")) == {"thesis.txt": b"years of work"}
+
+
 def test_a_start_that_fails_leaves_nothing(command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: RunFolder, run: Run) -> None:
         raise DataError(self.path, "could not be written: No space left on device")
