@@ -105,8 +105,8 @@ def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):
 
 
 def test_a_model_of_a_file_that_the_hub_lacks_names_the_file(tmp_path, typed):
-    config, pairs = written(tmp_path, 'encoder = "no/model"'), tmp_path / "pairs.jsonl"
+    config, pairs = written(tmp_path, 'encoder = "org/gone"'), tmp_path / "pairs.jsonl"
     write_jsonl(pairs, ({"anchor": text, "positive": f"{text} now"} for text in sentences(8)))
-    code, _, said = typed("finetune", "--data", pairs, "-o", tmp_path / "out", "--batch-size", 4, "--config", config)
+    code, _, said = typed("finetune", "--data", pairs, "-o", tmp_path / "out", "--batch-size", 8, "--config", config)
     assert code == 4
     assert said.endswith(f" (some options are from {config})\n")
