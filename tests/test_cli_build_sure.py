@@ -79,7 +79,7 @@ def test_a_dry_run_says_where_texts_would_go(build_sure, data):
             ["DATA", "--llm", "replay:FILE", "-o", "out", "--concurrency", "99999999999999999999"],
             "less than or equal to 1024",
         ),
-        (["DATA", "--llm", "replay:FILE", "-o", "out", "--max-tokens", "0"], "greater than or equal to 1"),
+        (["DATA", "--llm", "replay:FILE", "-o", "out", "--max-tokens", "0"], "is out of range (at least 1)"),
         (["DATA", "--llm", "openai:m,timeout=inf", "-o", "out"], "timeout=inf is out of range (0.1 to 86400)"),
         (["DATA", "--llm", "openai:m,timeout=nan", "-o", "out"], "timeout=nan is out of range (0.1 to 86400)"),
         (["DATA", "--llm", "openai:m,timeout=1e300", "-o", "out"], "timeout=1e300 is out of range (0.1 to 86400)"),

@@ -84,7 +84,7 @@ def test_json_is_all_there_is_on_standard_output(
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert set(found) == {
         *("results", "seeds", "comparisons", "changes", "gates", "overlaps", "explanations", "over_tasks", "cross"),
-        *("correlations", "shown", "data", "trained_with", "kind", "version"),
+        *("correlations", "near_misses", "shown", "data", "trained_with", "kind", "version"),
     }
     assert [result["similarity"] for result in found["results"]] == ["cosine", "dot"]
     for result in found["results"]:

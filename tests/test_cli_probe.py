@@ -157,11 +157,11 @@ def files(folder: Path) -> set[str]:
         (["magnitude", "static:8", "--irrelevant", "few"], "--irrelevant few is none of top, all"),
         (
             ["magnitude", "static:8", "--checkpoints", "--cv-reference", "static:4"],
-            "no --reference-encoder and no --cv",
+            "--checkpoints and --cv-reference exclude each other",
         ),
         (
             ["magnitude", "static:8", "--without-labels", "--reference-encoder", "static:4"],
-            "--reference-encoder is for",
+            "--reference-encoder and --without-labels exclude each other",
         ),
     ],
 )

@@ -183,7 +183,8 @@ def out_of_range(value: float, minimum: float | None = None, maximum: float | No
         return None
     if minimum is None and maximum is None and value != value:  # isnan overflows for a huge whole number
         return "a finite number"
-    if maximum is None and not value > high:  # also where it is NaN
+    is_open = maximum is None or maximum > LARGEST_WHOLE
+    if is_open and not value > high:  # also where it is NaN
         return f"at least {low:.10g}"
     if minimum is None and not value < low:
         return f"at most {high:.10g}"

@@ -366,7 +366,7 @@ def _about(settings: BridgeSettings, stored: Export, new: Encoder) -> dict[str, 
 
 def _write_export(settings: BridgeSettings, stored: Export, new: Encoder, fitted: VectorMap, staged: Path) -> None:
     """An export of the mapped vectors, as the new encoder's, with the note of what they are."""
-    prepared = Prepared(ExportSettings(settings.encoder, "", "", device=settings.device), "document")
+    prepared = Prepared(ExportSettings(settings.encoder, "", settings.output, device=settings.device), "document")
 
     def mapped(rows: np.ndarray) -> np.ndarray:
         return prepared.of_raw(fitted(stored.take(rows)).astype(np.float32))
