@@ -70,6 +70,7 @@ WITHOUT = {
 WITH = {
     "names": ["names"],
     "doctor": ["doctor"],
+    "help": ["help", "finetune"],
     "cache": ["cache"],
     "check": ["check", "beir:task", "--metrics", "ndcg@10"],
     "augment crops": ["augment", "crops", "corpus.jsonl", "--sentences", "1", "-o", "pairs.jsonl"],

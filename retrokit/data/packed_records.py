@@ -188,7 +188,8 @@ class TextsById(Mapping[str, str]):
 
 class FirstLines:
     """The first line of each key of a file, and a number that belongs to it. A dictionary of a million keys takes
-    several times the memory of their file; here those that are not recent are sorted by their hash.
+    several times the memory of their file. Here the recent ones are in a dictionary, the others in three columns, sorted
+    by hash and searched by bisection. A table of flags rules out most hashes before that search.
 
     >>> lines = FirstLines()
     >>> lines.add("d1", line=1, value=5), lines.add("d2", line=2, value=5), lines.add("d1", line=3, value=7)
@@ -201,7 +202,8 @@ class FirstLines:
         self._columns: list[Any] = [array("q")] * 3  # hash, line and value
 
     def add(self, key: Hashable, line: int, value: int) -> tuple[int, int] | None:
-        """The line and the value of an earlier key that is equal; ``None``: this is the first."""
+        """The line and the value of an earlier key with the same 64-bit hash, which equal keys have; ``None``: this is
+        the first. Among a million keys, two different ones have the same hash with a probability below 10⁻⁷."""
         code = hash(key)
         first = self._recent.get(code)
         if first is None and self._is_used[code % len(self._is_used)]:

@@ -58,8 +58,10 @@ def push(settings: PushSettings) -> Pushed:
     if run.files is None or run.verifier is not None:
         raise UsageError(f"{settings.folder} does not list the files of an encoder; train it again")
     records = _measured(settings)
-    folder: AbstractContextManager[Path | str] = tempfile.TemporaryDirectory()
-    if settings.dry_run is not None:
+    folder: AbstractContextManager[Path | str]
+    if settings.dry_run is None:
+        folder = tempfile.TemporaryDirectory()
+    else:
         folder = folder_in_the_making(settings.dry_run)
     mteb = folder_in_the_making(settings.mteb) if settings.mteb is not None else nullcontext()
     with mteb as submission, folder as folder_path:
