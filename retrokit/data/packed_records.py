@@ -188,8 +188,8 @@ class TextsById(Mapping[str, str]):
 
 class FirstLines:
     """The first line of each key of a file, and a number that belongs to it. A dictionary of a million keys takes
-    several times the memory of their file. Here the recent ones are in a dictionary, the others in three columns, sorted
-    by hash and searched by bisection. A table of flags rules out most hashes before that search.
+    several times the memory of their file. Here the recent ones are in a dictionary, and the others in three columns,
+    sorted by hash and searched by bisection. A table of flags rules out most hashes before that search.
 
     >>> lines = FirstLines()
     >>> lines.add("d1", line=1, value=5), lines.add("d2", line=2, value=5), lines.add("d1", line=3, value=7)
