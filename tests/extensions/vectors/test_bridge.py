@@ -147,7 +147,7 @@ def test_known_items_are_found_by_hand(monkeypatch):
     assert sample.mrr(None) == pytest.approx((1 + 1 / 2) / 2)
     assert sample.mrr(same) == pytest.approx((1 / 3 + 1 / 2) / 2)
     assert sample.mrr(turned) == pytest.approx((1 + 1 / 3) / 2)
-    of_documents = replace(sample, own=queries, maps_queries=False)
+    of_documents = replace(sample, queries=queries, maps_queries=False)
     assert of_documents.mrr(turned) == pytest.approx((1 + 1 / 3) / 2)
 
 
@@ -205,7 +205,7 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
         (["--on", "beir:gone"], "gone"),
         (["--on", "beir:TASK", "--metrics", "ndgc@10"], "unknown metric 'ndgc@10'"),
         (["--on", "beir:elsewhere"], "old: lacks 1 of 1 documents"),
-        (["--queries", "few.jsonl", "--into", "new"], "--queries is for --into old"),
+        (["--queries", "few.jsonl", "--into", "new"], "--queries needs --into old"),
         (["--queries", "gone.jsonl"], "gone.jsonl"),
     ],
 )

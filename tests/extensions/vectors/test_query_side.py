@@ -205,7 +205,7 @@ def test_eval_with_the_export_is_eval_of_the_texts(tiny_bert, pairs, tmp_path, s
     documents = exported(tiny_bert, folder, tmp_path / "documents", shards)
     train(configure(tiny_bert, pairs, documents, tmp_path / "run", eval=[f"beir:{folder}"], eval_every=3))
     systems = [str(tmp_path / "run"), f"dense:{tmp_path / 'run'},export={documents},precision=fp32"]
-    results = [evaluate([system], on=[f"beir:{folder}"], precision="fp32").results[0] for system in systems]
+    results = evaluate(systems, on=[f"beir:{folder}"], precision="fp32").results
     assert results[0].per_query == results[1].per_query
     best = json.loads((tmp_path / "run" / "retrokit.json").read_text())["outcome"]["best_step"]
     rows = [row for row in history_of(tmp_path / "run") if row["step"] == best and "evaluation" in row]
