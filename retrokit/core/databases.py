@@ -125,13 +125,14 @@ class Database:
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Raise :class:`DataError` for a file that is damaged, or that cannot be read or written."""
+        """Raise :class:`DataError` for a file that is damaged, or that cannot be read or written, and for values that
+        it cannot contain."""
         try:
             with database_errors():
                 yield
         except sqlite3.NotSupportedError as error:
             raise DataError(self.path, str(error)) from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             is_other = code_of(error) == sqlite3.SQLITE_NOTADB
             problem = (
                 f"is not a {self.kind} (no SQLite file)" if is_other else f"the {self.kind} cannot be used: {error}"

@@ -26,7 +26,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "pairs": {},
-    "taught": {"loss": "kl+infonce=0.5"},
+    "taught": {"loss": "kl+infonce:0.5"},
     "scored": {"loss": "mse"},
     "texts": {"augment": ("crops:1,min_chars=1",)},
 }

@@ -68,7 +68,7 @@ SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "
         (["--sim", "learn", "--steps", 5], {"sim": "learn", "steps": 5}),
         (["--lora", 2, "--steps", 4], {"lora": 2, "steps": 4}),
         (
-            "--steps 3 --gradient-checkpointing --directions both --freeze first:1 --accumulate 2".split(),
+            "--steps 3 --gradient-checkpointing --loss infonce:directions=both --freeze first:1 --accumulate 2".split(),
             {"steps": 3, "loss": "infonce:directions=both", "freeze": "first:1", "accumulate": 2},
         ),
     ],

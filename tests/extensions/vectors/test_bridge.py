@@ -147,7 +147,7 @@ def test_known_items_are_found_by_hand(monkeypatch):
     assert sample.mrr(None) == pytest.approx((1 + 1 / 2) / 2)
     assert sample.mrr(same) == pytest.approx((1 / 3 + 1 / 2) / 2)
     assert sample.mrr(turned) == pytest.approx((1 + 1 / 3) / 2)
-    of_documents = replace(sample, queries=queries, maps_queries=False)
+    of_documents = replace(sample, prepared=queries, maps_queries=False)
     assert of_documents.mrr(turned) == pytest.approx((1 + 1 / 3) / 2)
 
 

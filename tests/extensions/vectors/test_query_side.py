@@ -230,7 +230,7 @@ def test_a_task_of_other_documents_is_refused_at_once(tiny_bert, corpus, pairs, 
             "mlp or encoder; at most low-rank:9999 and mlp:99999",
         ),
         (["--lora", "4"], "--lora needs --query-side encoder"),
-        (["--freeze", "x", "--query-side", "encoder"], "--freeze x: expected embeddings, first:N or all-but:K"),
+        (["--freeze", "x", "--query-side", "encoder"], "--freeze x is not embeddings, first:N or all-but:K"),
         (
             ["--encoder", "static:16"],
             "static:16 does not have; give an encoder whose queries fit its vectors",
