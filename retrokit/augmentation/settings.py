@@ -65,7 +65,7 @@ class SplitSettings(Settings):
     output: str | None = common("output", default=None, help="Write a BEIR folder of train, dev, test.", writes=FOLDER)
     _: KW_ONLY
     shares: tuple[float, float, float] | None = setting(
-        None, "Shares of train, dev and test. Default: 0.8,0.1,0.1.", read=numbers(float, 3)
+        None, "Shares of train, dev and test. Default: 0.8,0.1,0.1.", read=numbers(float, 3), minimum=0
     )
     seed: int = common("seed")
     train: str | None = setting(None, "Write nine tenths of labelled texts to this file.", writes=FILE)
@@ -156,8 +156,8 @@ class MiningSettings(Settings):
         read=lambda text: None if text == "none" else number_or("none")(text),
     )
     relative_margin: float | None = setting(None, "The same, as a share of the positive's score.", minimum=0)
-    max_score: float | None = setting(None, "Highest score of a negative.")
-    min_score: float | None = setting(None, "Lowest score of a negative.")
+    max_score: float | None = setting(None, "Highest score of a negative.", canonical=float)
+    min_score: float | None = setting(None, "Lowest score of a negative.", canonical=float)
     keep_negatives: bool = setting(True, is_option=False)
     drop_rows_without: bool = setting(False, "Drop pairs without negatives.")
     scores: bool = setting(False, "Add positive_score and negative_scores.")

@@ -259,6 +259,7 @@ class Registry:
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
         self._broken: dict[str, str] = {}  # name → why its entry point has no entry
+        self._unloaded: set[str] = set()  # names of entry points that do not load
         self._scanned = False
         self.every.add(self)
         for entry in entries:
@@ -298,13 +299,18 @@ class Registry:
             except Exception as error:  # whatever a third party's import may raise
                 problem = f"{type(error).__name__}: {first_line(error)}"
                 problem = f"entry point {point.name!r} ({point.value}) does not load: {problem}"
-                self._broken[point.name] = f"{self.kind} {point.name!r}: {problem}"
+                self._refuse(point.name, problem)
                 continue
             if not isinstance(entry, Entry):
                 problem = f"entry point {point.name!r} of {self.group} is not a retrokit.core.registry.Entry"
-                self._broken[point.name] = f"{self.kind} {point.name!r}: {problem}"
+                self._refuse(point.name, problem)
                 continue
             self._add_or_refuse(entry)
+
+    def _refuse(self, name: str, problem: str) -> None:
+        """Refuse a name whose entry point does not load."""
+        self._broken[name] = f"{self.kind} {name!r}: {problem}"
+        self._unloaded.add(name)
 
     def _add_or_refuse(self, entry: Entry) -> None:
         """Register the entry of an entry point. What is wrong with it is refused where its name is used."""
@@ -321,7 +327,7 @@ class Registry:
     def check_loaded(self, name: str) -> None:
         """Raise :class:`UsageError` if the name is that of an entry point that does not load, or is taken twice."""
         self._scan()
-        if name in self._broken:
+        if name in self._broken and not (name in self._unloaded and name in self._entries):
             raise UsageError(self._broken[name])
 
     def entry(self, name: str) -> Entry:

@@ -98,7 +98,7 @@ def _counts(judged: Iterable[_Example], documents: Mapping[str, str]) -> Mapping
     for example in judged:
         relevant = {document for document, grade in example.gold.items() if grade > 0}
         counts["exclusions"] += len(example.excluded)
-        counts["gold_not_in_documents"] += len(example.gold.keys() - documents.keys())
+        counts["gold_not_in_documents"] += sum(document not in documents for document in example.gold)
         counts["gold_excluded"] += len(relevant & example.excluded)
         counts["queries_with_all_gold_excluded"] += bool(relevant) and relevant <= example.excluded
     return counts

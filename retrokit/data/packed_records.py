@@ -161,16 +161,25 @@ class TextsById(Mapping[str, str]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.ids)
 
+    def __contains__(self, identifier: object) -> bool:
+        return self._position_of(identifier) is not None
+
     def __getitem__(self, identifier: str) -> str:
+        position = self._position_of(identifier)
+        if position is None:
+            raise KeyError(identifier)
+        text: str = self.texts[position]
+        return text
+
+    def _position_of(self, identifier: object) -> int | None:
         codes, positions = self._sorted_codes
         code = hash(identifier)
         for index in range(bisect_left(codes, code), len(codes)):
             if codes[index] != code:
                 break
             if self.ids[positions[index]] == identifier:
-                text: str = self.texts[positions[index]]
-                return text
-        raise KeyError(identifier)
+                return positions[index]
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"ids": self.ids, "texts": self.texts}  # another process has other hashes
@@ -210,7 +219,7 @@ class FirstLines:
             first = self._find(code)
         if first is None:
             self._recent[code] = line, value
-            if len(self._recent) == _MOST_RECENT:
+            if len(self._recent) >= max(_MOST_RECENT, len(self._columns[0]) // 8):
                 self._sort_recent()
         return first
 

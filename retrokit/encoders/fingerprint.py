@@ -153,7 +153,7 @@ def code_of(kinds: Iterable[type], files: Iterable[str] = ()) -> Mapping[str, st
     return {**{name: version(name) for name in _LIBRARIES}, "source": " ".join(sorted(map(_digest, sources)))}
 
 
-_SCORING = ("encoders", "reranking", "similarities")  # folders of the package
+_SCORING = ("encoders", "ranking/reranking", "similarities")  # folders of the package
 
 
 def environment(scorer: type, device: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -111,7 +112,7 @@ def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
         bench = _loaded(settings, loaded, systems, columns)
         measured = bench.measure(systems)
     evaluation = evaluation_of(
-        [result for task in loaded for system in systems for result in measured[task.spec, system]],
+        [result for task in loaded for system in _in_order(task, systems) for result in measured[task.spec, system]],
         bench.shown,
         bench.trainings,
         is_cross=settings.cross,
@@ -125,6 +126,13 @@ def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
         explained = explanations(evaluation.results, judged, bench.shown, settings.explain)
         evaluation = replace(evaluation, explanations=explained)
     return evaluation
+
+
+def _in_order(task: Task, systems: Sequence[Stages]) -> Sequence[Stages]:
+    """The systems as they are given; without a search, encoders go before rerankers."""
+    if task.searches:
+        return systems
+    return sorted(systems, key=lambda system: system.reranker is not None)
 
 
 def _parsed(settings: EvaluationSettings) -> list[Stages]:
@@ -205,7 +213,8 @@ def _check_system(system: Stages, loaded: Sequence[Task]) -> None:
         check_folder(system.work)
     if retrieval.leaves_open(system.spec):
         for task in loaded:
-            check_tunable(task, system.spec, task.main_metric)
+            if task.searches:
+                check_tunable(task, system.spec, task.main_metric)
 
 
 def _check_fits(task: Task, systems: Sequence[Stages]) -> None:
@@ -232,7 +241,7 @@ def _check_nothing_of_encoders(settings: EvaluationSettings) -> None:
         "dims": settings.dims,
         "precision": settings.precision if settings.precision != "auto" else None,
         "index": settings.index,
-        "quantize": settings.quantize,
+        "quantize": quantization_name(settings.quantize),
     }
     for name, value in of_encoders.items():
         if value is not None:
@@ -265,9 +274,9 @@ def _kept_scores(systems: Sequence[Stages]) -> Iterator[None]:
     from retrokit.ranking.reranking.kept import scores_in
 
     with ExitStack() as stack:
-        for folder in dict.fromkeys(system.work for system in systems):
-            if folder is not None:
-                stack.enter_context(scores_in(Path(folder), "reranking", stay=True))
+        folders = {os.path.realpath(system.work): system.work for system in systems if system.work is not None}
+        for folder in folders.values():
+            stack.enter_context(scores_in(Path(folder), "reranking", stay=True))
         yield
 
 
@@ -311,7 +320,7 @@ def _check_listwise(loaded: Sequence[Task], rerankers: Iterable[Reranker]) -> No
 
 def _metrics(settings: EvaluationSettings, task: Task, shown: Sequence[str], systems: Sequence[Stages]) -> list[str]:
     """The metrics to compute on a task; with rerankers, the share of relevant documents that each can bring up too."""
-    usual = shown if settings.metrics else task.default_metrics
+    usual = shown if settings.metrics and not task.takes_rerankers else task.default_metrics
     further = [name for name in requested(settings) if name not in settings.metrics]
     if settings.correlations:
         from retrokit.evaluation.comparison.correlations import METRICS

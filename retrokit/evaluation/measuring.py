@@ -120,7 +120,7 @@ class Bench:
         for system in systems:
             requests = []
             if system.reranker is None:
-                requests = [load()] if system.embeds else []
+                requests = [replace(load(), index=None, quantize=None)] if system.embeds else []
             elif system.reranker not in done:
                 reranker = KeptReranker(self.rerankers[system.reranker], store_at(system.work))
                 requests = [Request(reranker=reranker)]

@@ -235,7 +235,8 @@ def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
 
 def check_searched(tasks: Sequence[Task], index: str | None, quantize: str | None) -> None:
     """Raise :class:`UsageError` for an index or a quantisation if a task does not search."""
-    exact = [task.spec for task in tasks if not task.searches]
+    some_search = any(task.searches for task in tasks)
+    exact = [task.spec for task in tasks if not task.searches and not (task.takes_rerankers and some_search)]
     for name, value in (("index", index), ("quantize", quantize)):
         if exact and value is not None:
             raise UsageError(f"`{name}=` {value} is for what is searched, and {', '.join(exact)} is not")

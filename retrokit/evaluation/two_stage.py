@@ -58,7 +58,7 @@ def rerank(
     """
     options = replace(options or TwoStageOptions(), **more)
     firsts = _first_stages(encoder, options)
-    on_gates = [_as_gate(spec, options) for spec in on]
+    on_gates = [_as_gate(spec, options) for spec in dict.fromkeys(on)]
     check_settings(options, firsts, on, rerankers)
     _check_outputs(firsts, on, rerankers, options)
     work = _folder_of_scores(options)

@@ -288,6 +288,9 @@ class FinetuneConfig(EncoderTrainingConfig):
             yield f"`loss=` {self.loss} names a loss twice"
         if "mse" in self.weights and len(self.weights) > 1:
             yield f"`loss=` {self.loss}: mse is for scored pairs, and no part of a sum"
+        has_margin = self.of_loss("margin") != 0 or self.of_loss("margin_type") != "absolute"
+        if has_margin and self.guide is None:
+            yield f"`loss=` {self.loss}: margin and margin_type need guide=SPEC"
 
     def _load_problems(self) -> Iterator[str]:
         spec = encoders.registry.parse(self.encoder)

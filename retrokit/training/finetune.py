@@ -362,8 +362,8 @@ def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
         encoders.registry.check_is_there(config.guide)
     batch, mini_batch = config.batch_size, config.mini_batch
     if mini_batch is not None and mini_batch > batch:
-        most_documents = batch * max(len(data[index].document_ids) for index in range(len(data)))
-        if mini_batch > most_documents:
+        has_enough = any(batch * len(data[index].document_ids) >= mini_batch for index in range(len(data)))
+        if not has_enough:
             problem = f"is more than the queries or the documents of a batch of {batch}"
             raise UsageError(f"`mini_batch=` {mini_batch} {problem}; give fewer, or leave it out")
     if config.sim != AUTO:

@@ -99,3 +99,16 @@ def test_settings_are_the_parameters_of_an_entry():
     assert registry.parse("work:taught,heat=2,seed=3").params == {"loss": "taught", "heat": 2.0, "seed": 3}
     with pytest.raises(UsageError, match="heat=0 must be above 0"):
         registry.parse("work:heat=0")
+
+
+def test_a_whole_number_of_a_setting_with_a_point_has_no_least():
+    from retrokit.augmentation.settings import MiningSettings, SplitSettings
+
+    assert MiningSettings(min_score=-1, max_score=0).min_score == -1.0
+    assert SplitSettings(("a.jsonl",), "o", shares=(1, 0, 0)).shares == (1, 0, 0)
+
+
+def test_patience_of_a_verifier_needs_no_interval():
+    from retrokit.training.rerankers.config import VerifierConfig
+
+    assert VerifierConfig("cnn", "minilm", ("a.jsonl",), "out", patience=3).patience == 3

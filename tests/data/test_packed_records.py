@@ -136,3 +136,10 @@ def test_a_test_set_is_checked_in_three_times_the_memory_of_its_file(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 3 * (tmp_path / "corpus.jsonl").stat().st_size
+
+
+def test_membership_reads_no_text(monkeypatch):
+    texts = TextsById((f"d{number}", "text") for number in range(9))
+    monkeypatch.setattr(texts, "texts", None)
+    assert "d3" in texts
+    assert "d9" not in texts

@@ -176,3 +176,25 @@ def test_wrong_use_is_one_line(words, message, data, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert message in lines[0]
+
+
+def test_rankings_and_near_misses_in_one_call(data, tmp_path, capsys):
+    """Settings of rankings leave near-misses alone; there, encoders come first, and all scores are computed."""
+    rows = (
+        {"anchor": text, "positive": text.upper(), "negatives": [f"no {text}"], "family": "number"} for text in TEXTS
+    )
+    pairs = write_lines(tmp_path / "pairs.jsonl", rows)
+    words = f"rerank bm25 static:32 --on {data} --on {data} --on pairs:{pairs} --with maxsim:static --index Flat"
+    found = told([*words.split(), "--metrics", "near_miss/number,roc_auc,mrr@10"], capsys)
+    on_pairs = [result["encoder"] for result in found["results"] if result["task"].startswith("pairs:")]
+    assert on_pairs == ["static:32", "maxsim:static"]
+    assert len(found["results"]) == 4 + len(on_pairs)
+    assert {row["family"] for row in found["near_misses"]} == {"all", "number"}
+    hybrid = "hybrid:a=bm25,b=static,weight=auto"
+    words = ["rerank", hybrid, "--on", f"pairs:{pairs}", "--with", "maxsim:static"]
+    assert [result["encoder"] for result in told(words, capsys)["results"]] == ["maxsim:static"]
+
+
+def test_a_folder_of_scores_may_have_the_name_of_a_searcher(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert told(["rerank", "bm25", "--on", data, "--with", "static", "--work", "run"], capsys)["results"]

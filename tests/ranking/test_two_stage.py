@@ -20,6 +20,7 @@ from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking import retrieval
 from retrokit.ranking.reranking import kept
+from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.ranking import scorers
 from tests.ranking.scorers import hashed, register
@@ -321,3 +322,10 @@ def test_near_misses_are_scikit_learns(tmp_path: Path, monkeypatch: pytest.Monke
     low, high = system.draws("roc_auc").interval
     assert low < result.metrics["roc_auc"] < high
     assert len(made[0].calls[0]) == len(set(made[0].calls[0])) == 90
+
+
+def test_scores_of_pairs_embed_no_document_of_the_index():
+    documents = TextList(["a cat", "a dog", "a bird"], ["d0", "d1", "d2"])
+    index = retrieval.create("static:8").index(documents)
+    assert len(index.score_pairs(TextList(["cat"]), TextList(["a cat"]))) == 1
+    assert "blocks" not in vars(index.source)

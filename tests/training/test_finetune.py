@@ -515,6 +515,7 @@ def test_the_card_has_facts_and_none_of_the_texts(tiny_bert, pairs, benchmark, t
         ({"eval_every": 5}, "`eval_every=` needs `eval=`"),
         ({"loss": "infonce:guide=minilmm"}, "minilmm"),
         ({"loss": "infonce:guide=static:8,margin=-1"}, "margin"),
+        ({"loss": "infonce:margin=0.1+kl"}, "margin and margin_type need guide=SPEC"),
         ({"loss": "kl:guide=static:8"}, "kl has no parameter 'guide'"),
         ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates=` needs `loss=` infonce"),
         ({"accumulate": 0}, "`accumulate=` 0 is out of range (at least 1)"),

@@ -127,7 +127,7 @@ class Fraction:
 
 
 def fraction_of(name: str, pool: JudgingPool, limit: int) -> Fraction:
-    """The metric ``name`` (``ndcg@10``) with up to ``most`` further relevant documents of a query."""
+    """The metric ``name`` (``ndcg@10``) with up to ``limit`` further relevant documents of a query."""
     kind, _, text = name.partition("@")
     cutoff = int(text)
     inside = pool.ranks <= cutoff

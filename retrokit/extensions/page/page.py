@@ -134,7 +134,8 @@ def evaluation(source: RecordSource) -> Iterator[Markup]:
     yield write("heading", source.path)
     for sheet in evaluation_sheets(evaluation, every_test=True):
         yield to_html(sheet)
-    if any("reranker" in result.configuration for result in evaluation.results):
+    reranked = {result.encoder for result in evaluation.results if "reranker" in result.configuration}
+    if reranked and all(result.encoder in reranked for result in evaluation.results):
         titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
         yield pictures(reranking_plots, evaluation, "", titles)
         return

@@ -52,7 +52,7 @@ class KeptReranker(Reranker):
             if store.folder is not None:
                 reranker.keep_in(store.folder)
         self._fingerprint = reranker.fingerprint()
-        self.key = key_of(reranker)
+        self.key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
         self._counts_before = dict(reranker.counts)
 
     def fingerprint(self) -> str:

@@ -142,7 +142,8 @@ def leaves_open(spec: str) -> bool:
     values = registry.parse(spec).params
     if values.get("weight") == "auto":
         return True
-    return any(isinstance(value, str) and leaves_open(value) for value in values.values())
+    parts = [values.get(name) for name in ("a", "b", "first")]
+    return any(isinstance(part, str) and leaves_open(part) for part in parts)
 
 
 def create(spec: str, device: str | None = None, **options: Any) -> Searcher:

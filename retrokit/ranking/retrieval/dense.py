@@ -141,7 +141,7 @@ class DenseIndex(Index):
             query_rows = np.repeat(query_rows, chunk_counts)
         prepared_queries = self.source.prepared(raw_queries, "query")
         prepared_documents = self.source.prepared(raw_documents, "document")
-        block = self.source.blocks[0]
+        block = self.source.block_of_pairs()
         scores = block.score_pairs(prepared_queries, prepared_documents, query_rows, document_rows)
         if chunk_counts is None or not len(scores):
             return scores

@@ -185,6 +185,10 @@ class VectorSource(Protocol):
         """Raw embeddings as the blocks take them."""
         return self.method.prepared(raw, role)
 
+    def block_of_pairs(self) -> Block:
+        """The block whose storage decides the scores of pairs."""
+        return self.blocks[0]
+
     def ready(self) -> VectorSource:
         """The same, prepared for many searches of a few queries each."""
         return self
@@ -211,6 +215,12 @@ class EmbeddedTexts(VectorSource):
             rows = [quantization.narrowed(prepared.numpy()) for _, prepared in portions]
         no_rows = quantization.narrowed(sample[:0])
         return [Block(method, np.concatenate([no_rows, *rows]), quantization)]
+
+    def block_of_pairs(self) -> Block:
+        """Pairs of raw embeddings need none of the texts."""
+        if self.method.stored is None:
+            return Block(self.method, np.empty((0, 0), dtype=np.float32))
+        return super().block_of_pairs()
 
     @property
     def owners(self) -> np.ndarray | None:

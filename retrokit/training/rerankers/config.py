@@ -128,6 +128,7 @@ class VerifierConfig(TrainingConfig, _What):
         "auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS, metavar="TEXT"
     )
     eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION)
+    patience: int | None = setting(None, "Stop after N evaluations without improvement.", EVALUATION)
     best_metric: str | None = setting(
         None,
         "Select weights by ndcg@10, accuracy or roc_auc (default).",
