@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, overload
 
-from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
+from retrokit.core.errors import SMALLEST, UsageError, check_extra, first_line, out_of_range
 
 FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
@@ -429,8 +429,7 @@ def usable_device(device: str) -> str:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UsageError(f"`device=` {device}: {reason}") from error
+        raise UsageError(f"`device=` {device}: {first_line(error)}") from error
     return device
 
 

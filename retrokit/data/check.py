@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.core.errors import DataError
+from retrokit.core.errors import DataError, shortened
 from retrokit.data.beir import RetrievalData, judgements_file, located, queries_of_all_splits, read_beir, splits_of
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Gathered, gathering
@@ -141,8 +141,7 @@ class CheckedData:
 
 def shown(text: str) -> str:
     """A text for an example: on one line, its end cut."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    return shortened(text, _SHOWN)
 
 
 def faults_of(kind: str, unit: str, items: Iterable[str], of: int, examples: int, about: str = "") -> list[DataFault]:

@@ -52,7 +52,7 @@ class KeptReranker(Reranker):
             if store.folder is not None:
                 reranker.keep_in(store.folder)
         self._fingerprint = reranker.fingerprint()
-        self.key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
+        self.key = key_of(reranker, self._fingerprint)
         self._counts_before = dict(reranker.counts)
 
     def fingerprint(self) -> str:
@@ -141,9 +141,9 @@ class KeptReranker(Reranker):
         return np.split(scores, ends[:-1])
 
 
-def key_of(reranker: Reranker) -> str:
-    """The fingerprint of a reranker, with all else that decides the bits of a score."""
-    return f"{reranker.fingerprint()} {environment(type(reranker), reranker.device)}"
+def key_of(reranker: Reranker, fingerprint: str) -> str:
+    """The ``fingerprint`` of a reranker, with all else that decides the bits of a score."""
+    return f"{fingerprint} {environment(type(reranker), reranker.device)}"
 
 
 @contextmanager

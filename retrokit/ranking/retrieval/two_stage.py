@@ -84,7 +84,7 @@ class TwoStage(Searcher):
         return TwoStageIndex(self, documents)
 
     def fingerprint(self) -> str:
-        return f"{self.first.fingerprint()} {key_of(self.reranker)} {self.fusion}"
+        return f"{self.first.fingerprint()} {key_of(self.reranker, self.reranker.fingerprint())} {self.fusion}"
 
     def portable_fingerprint(self) -> str:
         return f"{self.first.portable_fingerprint()} {self.reranker.fingerprint()} {self.fusion}"

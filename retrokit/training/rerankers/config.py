@@ -152,11 +152,6 @@ class VerifierConfig(TrainingConfig, _What):
         return reranking.verifiers.parse(self.verifier).name in (reranking.CROSS_ENCODER, reranking.GENERATIVE)
 
     @property
-    def is_generative(self) -> bool:
-        """Whether a decoder is trained."""
-        return reranking.verifiers.parse(self.verifier).name == reranking.GENERATIVE
-
-    @property
     def is_taught(self) -> bool:
         """Whether it needs a teacher's scores."""
         return self.loss in TAUGHT
