@@ -32,7 +32,9 @@ class LeftOut:
         about: what the help says of it.
         more: values of other parameters that come with it, unless they are given.
         unless: parameters that make it needless.
-        then: a command that runs afterwards.
+        beside: a parameter and its value in a second run, to compare with, unless it has that value. The second
+            output is ``{beside}``.
+        then: a command that runs afterwards; ``then_beside`` after two runs.
         next: a command that is named at the end.
     """
 
@@ -41,7 +43,9 @@ class LeftOut:
     about: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
     unless: tuple[str, ...] = ()
+    beside: tuple[str, str] | None = None
     then: str = ""
+    then_beside: str = ""
     next: str = ""
 
 
@@ -233,7 +237,10 @@ registry = CommandRegistry(
                     "data",
                     DOCSTRINGS,
                     DOCSTRINGS,
+                    more={"scale": "auto", "batch_size": "16", "max_length": "64"},
+                    beside=("sim", "cosine"),
                     then=f"eval {{encoder}} {{output}} --on {DOCSTRINGS}",
+                    then_beside=f"eval {{beside}} {{output}} {{encoder}} --on {DOCSTRINGS}",
                     next="probe magnitude {encoder} {output}",
                 ),
                 LeftOut("output", "runs/{sim}", "a new one in runs", unless=("resume", "dry_run")),

@@ -59,24 +59,40 @@ class Substitutes:
             return values
         return list(chain.from_iterable((self._options[name].flag, item) for item in values))
 
-    def follow(self) -> None:
-        """Run the commands that follow, and name the next one; where a command prints JSON or is a dry run, none."""
-        if self.values.get("as_json") or self.values.get("dry_run"):
-            return
-        for words in self._commands("then"):
-            notice(f"then: retrokit {shlex.join(words)}")
-            from retrokit.cli.root import application
+    @property
+    def follows(self) -> bool:
+        """Whether something follows: not after a dry run, nor where one JSON object is printed."""
+        return not self.values.get("as_json") and not self.values.get("dry_run")
 
-            application().main(words, prog_name="retrokit", standalone_mode=False)
-        for words in self._commands("next"):
-            notice(f"next: retrokit {shlex.join(words)}")
-
-    def _commands(self, kind: str) -> Iterator[list[str]]:
-        values = {name: shlex.join(value) if isinstance(value, list) else value for name, value in self.values.items()}
+    def runs(self) -> Iterator[dict[str, Any]]:
+        """The values of the command, and those of a second run to compare with."""
+        yield self.values
         for default in self.taken:
-            template: str = getattr(default, kind)
-            if template:
-                yield shlex.split(template.format(**values))
+            if self.follows and default.beside is not None and self.values[default.beside[0]] != default.beside[1]:
+                name, value = default.beside
+                output = unused(f"{self.values['output']}-{value}")
+                notice(f"the same with {self._options[name].flag} {value}, to compare: {output}")
+                yield {**self.values, name: value, "output": output}
+                self.values["beside"] = output
+
+    def follow(self) -> None:
+        """Run the commands that follow, and name the next one."""
+        if not self.follows:
+            return
+        from retrokit.cli.root import application
+
+        for default in self.taken:
+            if words := self._filled(default.then_beside if "beside" in self.values else default.then):
+                notice(f"then: retrokit {shlex.join(words)}")
+                application().main(words, prog_name="retrokit", standalone_mode=False)
+        for default in self.taken:
+            if words := self._filled(default.next):
+                notice(f"next: retrokit {shlex.join(words)}")
+
+    def _filled(self, template: str) -> list[str]:
+        """The words of a command, with the values of this one."""
+        values = {name: shlex.join(value) if isinstance(value, list) else value for name, value in self.values.items()}
+        return shlex.split(template.format(**values))
 
 
 def _is_default(context: typer.Context, name: str) -> bool:

@@ -203,7 +203,8 @@ def with_options(command: Callable[..., None], left_out: Sequence[LeftOut] = ())
     def run(context: typer.Context, config: str | None, **typed: Any) -> None:
         substitutes = Substitutes(left_out, call.options, context, typed)
         try:
-            command(**call.arguments(substitutes.values, config))
+            for values in substitutes.runs():
+                command(**call.arguments(values, config))
         except (DataError, ServiceError, UsageError) as error:
             if config is not None:
                 error.args = (f"{error} (some options are from {config})",)
