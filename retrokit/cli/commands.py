@@ -21,15 +21,19 @@ NEXT = "Search, check and look up"
 MORE = "More"
 
 
+Value = str | int | Callable[[], str | list[str]]
+
+
 @dataclass(frozen=True)
 class LeftOut:
-    """What a command takes for a parameter that is left out. Its values are texts as they are typed; ``{NAME}`` in one
-    stands for the value of a parameter, and an output gets a number if it exists.
+    """What a command takes for a parameter that is left out. In an output or a command, ``{NAME}`` stands for the value
+    of a parameter. An output gets a number if it exists.
 
     Attributes:
         name: the parameter.
-        value: a text, or a function that returns one or several.
+        value: its value, or a function that returns that.
         about: what the help says of it.
+        remark: what to know of it.
         more: values of other parameters that come with it, unless they are given.
         unless: parameters that make it needless.
         beside: a parameter and its value in a second run, to compare with, unless it has that value. The second
@@ -39,9 +43,10 @@ class LeftOut:
     """
 
     name: str
-    value: str | Callable[[], str | list[str]]
+    value: Value
     about: str = ""
-    more: Mapping[str, str] = field(default_factory=dict)
+    remark: str = ""
+    more: Mapping[str, Value] = field(default_factory=dict)
     unless: tuple[str, ...] = ()
     beside: tuple[str, str] | None = None
     then: str = ""
@@ -64,6 +69,19 @@ def systems_here() -> list[str]:
 
     encoder = encoder_here()
     return [encoder, "bm25", f"hybrid:a={encoder},b=bm25"] if find_spec("bm25s") else [encoder]
+
+
+def reranker_here() -> str:
+    """MaxSim over the encoder's token embeddings."""
+    encoder = encoder_here()
+    return "maxsim" if encoder == "minilm" else f"maxsim:{encoder}"
+
+
+def recorded(name: str = "") -> str:
+    """A file of the package with queries, passages, and answers of a language model about them; or its folder."""
+    from importlib.resources import files
+
+    return str(files("retrokit.sure") / "recorded" / name)
 
 
 ENCODER = "minilm if installed, else static"
@@ -172,7 +190,7 @@ registry = CommandRegistry(
                     "source",
                     DOCSTRINGS,
                     DOCSTRINGS,
-                    more={"output": "crops.jsonl", "sentences": "1", "min_chars": "30"},
+                    more={"output": "crops.jsonl", "sentences": 1, "min_chars": 30},
                     then="check {output}",
                     next="finetune --data {output}",
                 ),
@@ -237,7 +255,7 @@ registry = CommandRegistry(
                     "data",
                     DOCSTRINGS,
                     DOCSTRINGS,
-                    more={"scale": "auto", "batch_size": "16", "max_length": "64"},
+                    more={"scale": "auto", "batch_size": 16, "max_length": 64},
                     beside=("sim", "cosine"),
                     then=f"eval {{encoder}} {{output}} --on {DOCSTRINGS}",
                     then_beside=f"eval {{beside}} {{output}} {{encoder}} --on {DOCSTRINGS}",
@@ -285,7 +303,9 @@ registry = CommandRegistry(
             left_out=(
                 replace(ENCODERS, unless=("run",)),
                 TASK,
-                LeftOut("with_", "maxsim", "maxsim", next="rerank {encoders} --on {on} --with {with_} --blend 0.5"),
+                LeftOut(
+                    "with_", reranker_here, "maxsim", next="rerank {encoders} --on {on} --with {with_} --blend 0.5"
+                ),
             ),
         ),
         CommandEntry(
@@ -322,6 +342,19 @@ registry = CommandRegistry(
             "build-sure build",
             "Build a benchmark: verified variants of each query's passage (SURE 3.2).",
             "retrokit.cli.build_sure:build",
+            left_out=(
+                LeftOut(
+                    "data",
+                    recorded,
+                    "a few recorded passages and answers",
+                    remark="the answers are recorded ones of a language model: give --llm and DATA for your own",
+                    more={"llm": lambda: f"replay:{recorded('answers.jsonl.gz')}"},
+                    unless=("queries", "passages"),
+                    then="eval {systems} --on sure:{output},reference={reranker}",
+                    next="build-sure audit {output} -o {output}.html",
+                ),
+                LeftOut("output", "sure/recorded", "a new one in sure", unless=("dry_run",)),
+            ),
         ),
         CommandEntry(
             "build-sure audit",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from retrokit.cli.commands import LeftOut
+from retrokit.cli.commands import LeftOut, reranker_here, systems_here
 from retrokit.core.notices import notice
 
 if TYPE_CHECKING:
@@ -29,27 +29,29 @@ class Substitutes:
         self._options = options
         self.values = dict(typed)
         self.taken = [default for default in left_out if self._is_left_out(context, default)]
-        names = {}
+        names = []
         for default in self.taken:
             for name, value in {default.name: default.value, **default.more}.items():
                 if _is_default(context, name):
-                    names[name] = value if isinstance(value, str) else value()
-        for name, value in names.items():
-            self.values[name] = self._value(name, value)
+                    self.values[name] = self._value(name, value() if callable(value) else value)
+                    names.append(name)
         if names:
             notice(f"left out, so taken: {shlex.join(chain.from_iterable(map(self._words, names)))}")
+        for default in self.taken:
+            if default.remark:
+                notice(default.remark)
 
     def _is_left_out(self, context: typer.Context, default: LeftOut) -> bool:
         is_needless = any(not _is_default(context, name) for name in default.unless)
         return _is_default(context, default.name) and not is_needless
 
-    def _value(self, name: str, value: str | list[str]) -> Any:
+    def _value(self, name: str, value: Any) -> Any:
         """The value as Typer would give it; of an output, a path that does not exist."""
         option = self._options[name]
-        if isinstance(value, str) and option.param.writes:
+        if option.param.writes:
             names = {other: re.sub(r"[^\w.-]+", "-", str(text)) for other, text in self.values.items()}
             return unused(value.format(**names))
-        return option.typed(value)
+        return [value] if option.is_repeatable and isinstance(value, str) else value
 
     def _words(self, name: str) -> list[str]:
         """The words that give the parameter its value."""
@@ -90,8 +92,9 @@ class Substitutes:
                 notice(f"next: retrokit {shlex.join(words)}")
 
     def _filled(self, template: str) -> list[str]:
-        """The words of a command, with the values of this one."""
-        values = {name: shlex.join(value) if isinstance(value, list) else value for name, value in self.values.items()}
+        """The words of a command, with the values of this one, and the systems and the reranker that are here."""
+        values = {**self.values, "systems": systems_here(), "reranker": reranker_here()}
+        values = {name: shlex.join(value) if isinstance(value, list) else value for name, value in values.items()}
         return shlex.split(template.format(**values))
 
 

@@ -60,12 +60,6 @@ class Option:
         """The longest name of the option."""
         return max(self.param.flags, key=len, default=option(self.name))
 
-    def typed(self, text: str | list[str]) -> Any:
-        """What a text, or several, give when they are typed."""
-        if isinstance(text, str) and self.param.type is not str:
-            text = self.param.type(text)
-        return [text] if self.is_repeatable and isinstance(text, str) else text
-
     @property
     def is_repeatable(self) -> bool:
         """Whether it takes several values."""
