@@ -14,7 +14,6 @@ from typing import Literal
 
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, WordRegistry, extensions
-from retrokit.data import DOCSTRINGS
 
 CARD = "Train, stress-test and rerank"
 NEXT = "Search, check and look up"
@@ -56,11 +55,9 @@ class LeftOut:
 
 def encoder_here() -> str:
     """``minilm`` if its weights are installed, else ``static``."""
-    from importlib.util import find_spec
+    from retrokit.encoders.folders import MINILM_ID, minilm_path
 
-    from retrokit.encoders.folders import MINILM_PACKAGE
-
-    return "minilm" if find_spec(MINILM_PACKAGE) else "static"
+    return "static" if minilm_path() == MINILM_ID else "minilm"
 
 
 def systems_here() -> list[str]:
@@ -84,6 +81,7 @@ def recorded(name: str = "") -> str:
     return str(files("retrokit.sure") / "recorded" / name)
 
 
+DOCSTRINGS = "docstrings"
 ENCODER = "minilm if installed, else static"
 ENCODERS = LeftOut("encoders", encoder_here, ENCODER)
 TASK = LeftOut("on", DOCSTRINGS, DOCSTRINGS)
