@@ -52,7 +52,7 @@ class Docstring(NamedTuple):
 
 
 def docstrings_folder(documents: int) -> Path:
-    """The BEIR folder of the set with at most so many documents, which is written once for each version of Python.
+    """The BEIR folder of the set with at most N ``documents``, which is written once for each version of Python.
 
     Raises:
         DataError: this Python's standard library has too few docstrings, or the folder cannot be written.
@@ -157,7 +157,7 @@ def _query_and_document(docstring: str) -> tuple[str, str]:
 
 
 def _without_code(text: str) -> str:
-    """The lines without doctests with their output, and without underlines and bullets that stand alone."""
+    """The lines without doctests with their output, and without lines of marks only."""
     lines = []
     is_doctest = False
     for line in text.splitlines():
