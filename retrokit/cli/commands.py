@@ -302,7 +302,11 @@ registry = CommandRegistry(
                 replace(ENCODERS, unless=("run",)),
                 TASK,
                 LeftOut(
-                    "with_", reranker_here, "maxsim", next="rerank {encoders} --on {on} --with {with_} --blend 0.5"
+                    "with_",
+                    reranker_here,
+                    "maxsim",
+                    more={"depth": 20},
+                    next="rerank {encoders} --on {on} --with {with_} --depth {depth} --blend 0.5",
                 ),
             ),
         ),
