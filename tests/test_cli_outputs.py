@@ -186,11 +186,10 @@ LINES = {
     "build-sure audit": "in/beir",
     "build-sure judge": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1",
     **dict.fromkeys(
-        (f"probe {kind}" for kind in ("magnitude", "fisher", "near-miss", "layers", "geometry", "map")),
+        (f"probe {kind}" for kind in ("magnitude", "fisher", "near-miss")),
         "in/bert --on beir:in/beir",
     ),
     "probe fragments": "in/bert --on beir:in/beir --size 16",
-    "probe contrast": "in/bert --on pairs:in/pairs.jsonl,a=anchor,b=positive --size 16",
     "probe stress": "in/bert --texts in/texts.jsonl --with in/bert",
     **SAMPLES.inputs,
 }
