@@ -34,7 +34,7 @@ class ProbeSettings(Settings):
 
 @dataclass(frozen=True)
 class MagnitudeSettings(ProbeSettings):
-    """Norms of embeddings: do relevant documents have larger ones, and can qnorm use that? (MAG 4.3)
+    """Compare the norms of relevant and irrelevant documents by Cohen's d; qnorm can use a difference (MAG 4.3).
 
     retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
     """
@@ -84,7 +84,7 @@ class MagnitudeSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class FisherSettings(ProbeSettings):
-    """What training can move, by similarity, and whether qnorm or dnorm will train better (MAG 4.1, 4.5).
+    """Compute Fisher information by similarity, and predict whether qnorm or dnorm trains better (MAG 4.1, 4.5).
 
     retrokit probe fisher minilm --on beir:data/scifact,split=train
     """
@@ -99,7 +99,7 @@ class FisherSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class FragmentSettings(ProbeSettings):
-    """How good each single fragment is, and how few are enough (SFS 6).
+    """Score each fragment of an embedding, its prefixes and random slices (SFS 6).
 
     retrokit probe fragments minilm runs/sfs16 --on classify:labelled.jsonl --size 64 --size 16 --plot pictures
     """
@@ -118,7 +118,7 @@ class FragmentSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class NearMissProbeSettings(ProbeSettings):
-    """Does the score fall when the meaning changes and the words hardly do? (COMP Figure 1)
+    """Test whether the score falls if the meaning changes and the words hardly do (COMP Figure 1).
 
     retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --paraphrases beir:data/scifact,split=train
     """
@@ -133,7 +133,7 @@ class NearMissProbeSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class StressSettings(ProbeSettings):
-    """What a retriever does not understand: edits that must lower its scores, and edits that must not.
+    """Find what a retriever does not understand, by edits that must lower its scores and edits that must not.
 
     retrokit probe stress minilm runs/mine --texts corpus.jsonl
 
@@ -175,7 +175,7 @@ class StressSettings(ProbeSettings):
     sure: str | None = setting(None, "SURE next to the rates: FOLDER,reference=RERANKER.", needs=("encoders",))
     save_edits: str | None = setting(None, "Write the edits as JSON lines; systems may be left out.", writes=FILE)
     fail_under: Sequence[str] = setting(
-        (), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.", needs=("encoders",)
+        (), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.", metavar="NAME=X", needs=("encoders",)
     )
     junit: str | None = setting(None, "Write gate results as JUnit XML.", writes=FILE, needs=("fail_under",))
 

@@ -9,7 +9,7 @@ from retrokit.probing.settings import FRAGMENT, METRIC, ProbeSettings
 
 @dataclass(frozen=True)
 class ContrastSettings(ProbeSettings):
-    """Which fragments and dimensions respond to what the texts of a pair differ in (SFS Figure 3).
+    """Find dimensions that change between the two texts of a pair (SFS Figure 3).
 
     retrokit probe contrast minilm --on pairs:paradetox.jsonl,a=toxic,b=neutral --size 32
     """
@@ -22,7 +22,7 @@ class ContrastSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class LayerSettings(ProbeSettings):
-    """How good is an encoder after each layer, and how far did training move it? (CROP 4)
+    """Score an encoder after each layer, and measure how far training moved each (CROP 4).
 
     retrokit probe layers minilm runs/crops --on knn:labelled.jsonl --plot pictures
     """
@@ -35,7 +35,7 @@ class LayerSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class GeometrySettings(ProbeSettings):
-    """How embeddings lie in their space: anisotropy, effective rank, hubness (SFS 5.4).
+    """Measure how embeddings lie in their space: anisotropy, effective rank, hubness (SFS 5.4).
 
     retrokit probe geometry minilm runs/sfs16 --on beir:data/scifact --size 16
     """
@@ -47,7 +47,7 @@ class GeometrySettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class MapSettings(ProbeSettings):
-    """A picture of labelled texts in two dimensions (CROP Figure 2).
+    """Draw labelled texts in two dimensions (CROP Figure 2).
 
     retrokit probe map minilm runs/crops --on knn:labelled.jsonl,sample=5000 --plot pictures
     """
