@@ -10,7 +10,7 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.commands import CommandEntry, GroupEntry, registry
 from retrokit.cli.common import Commands, Group, GroupWithDefault
-from retrokit.cli.help import sources, without_sources
+from retrokit.cli.papers import sources, without_sources
 from retrokit.core.registry import missing_extensions
 from retrokit.core.version import DOCUMENTATION, __version__
 

@@ -34,8 +34,8 @@ def test_whole_numbers_stay_whole_and_what_is_missing_is_missing():
         ),
         (
             FragmentProbe("t", "m", [WholeScore("e", "dot", 0.5)], [], [], []),
-            ["encoder", "similarity", "value"],
-            ["e", "dot", 0.5],
+            ["encoder", "similarity", "value", "guess", "p"],
+            ["e", "dot", 0.5, None, None],
         ),
         (
             agreement({"anna": {("q", "summary"): True}, "ben": {("q", "summary"): True}}),

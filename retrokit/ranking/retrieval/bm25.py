@@ -22,7 +22,6 @@ from retrokit.data.words import COUNTED, normalized, spaced, unspaced_scripts
 from retrokit.ranking.reranking.base import check_counts
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, check_k
 
-
 NOTICED = 0.005
 """Least share of characters without spaces between words for a notice: a few quotations change no ranking."""
 
