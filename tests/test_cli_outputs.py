@@ -125,7 +125,7 @@ def limit_files(rank: int) -> None:
 def test_an_output_that_is_too_large_for_its_disk_is_one_line_that_names_it(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    validator("run")  # builds the schemas, which are larger
+    validator("file-run")  # builds the schemas, which are larger
     monkeypatch.setenv("LARGEST_FILE", "12000" if command == "finetune" else "600")  # which prints more
     shutil.copytree(inputs, tmp_path / "in")
     line = (FILES | FOLDERS | WHOLE)[command].format(o="new/out")
