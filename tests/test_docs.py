@@ -22,10 +22,10 @@ import typer
 import retrokit
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.cli import app
-from retrokit.cli.completion import named
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import SpecRegistry, parse_all
 from retrokit.data import pairs
+from retrokit.kinds import named
 from retrokit.ranking import reranking, retrieval
 from tests.plugins import see
 

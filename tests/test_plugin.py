@@ -10,6 +10,7 @@ import pytest
 
 from retrokit.data.jsonl import write_jsonl
 from tests import plugins
+from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 MODULE = '''
@@ -122,6 +123,47 @@ def test_a_similarity_from_elsewhere(run, tmp_path, tiny_bert):
     assert told["power"] == 0.25
     assert told["scores"] == [[pytest.approx(11 / 5**0.5), pytest.approx(8 / 4**0.5)]]
     assert told["score"] == pytest.approx(told["expected"], rel=1e-5)
+
+
+REGISTERED = """
+import torch, retrokit
+from retrokit.core.registry import Entry
+from retrokit.similarities.magnitude import cosine
+
+def halved():
+    similarity = cosine()
+    similarity.scale = 0.5
+    return similarity
+
+retrokit.register("similarities", Entry("halved", "half of the cosine", "__main__:halved"))
+print(retrokit.similarity("halved").spec)
+for kind in ("similarities", "similarity"):
+    try:
+        retrokit.register(kind, Entry("cosine", "taken", "__main__:halved"))
+    except retrokit.RetrokitError as error:
+        print(error)
+"""
+
+
+def test_an_entry_is_registered_in_a_session(run):
+    done = run("-c", REGISTERED)
+    assert done.returncode == 0, done.stderr
+    spec, taken, unknown = done.stdout.splitlines()
+    assert spec == "halved"
+    assert "'cosine' is registered twice" in taken
+    assert unknown.startswith("unknown kind 'similarity' (did you mean similarities")
+
+
+def test_a_crash_of_a_plugin_names_it(run, tmp_path):
+    folder = write_folder(tmp_path / "beir", {"d": "a cat", "e": "a dog"}, {"q": "cat"}, {"q": {"d": 1}})
+    install(tmp_path / "site", "tilted_similarity", "tilted")
+    file = tmp_path / "site" / "tilted_similarity_impl.py"
+    file.write_text(file.read_text(encoding="utf-8").replace('role == "query"', "1 / 0"), encoding="utf-8")
+    done = run("-m", "retrokit", "eval", "static:8", "--on", f"beir:{folder}", "--sim", "tilted")
+    assert done.returncode == 70
+    *_, error, note = done.stderr.splitlines()
+    assert error == "ZeroDivisionError: division by zero"
+    assert note.startswith("This is a bug of the plugin tilted_similarity_impl,")
 
 
 def test_a_name_that_is_taken_is_refused_where_it_is_used(run, tmp_path):

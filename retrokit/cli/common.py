@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from retrokit.cli.completion import named as named
 from retrokit.cli.settings import option as option
 from retrokit.cli.settings import with_options
 from retrokit.cli.streams import printing
 from retrokit.core.notices import harmless
+from retrokit.kinds import named as named
 
 _ALL = "--help-all"
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 import typer
@@ -22,6 +23,7 @@ from retrokit.cli.streams import prepare_streams, print_at_once, printing
 from retrokit.core import interrupts
 from retrokit.core.errors import DataError, Interrupted, RetrokitError, is_write_error
 from retrokit.core.notices import harmless, listening
+from retrokit.core.registry import plugin_of
 
 
 def _quiet_libraries() -> None:
@@ -156,7 +158,16 @@ def _code_of(error: BaseException) -> int:
             return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
         case OSError() if is_write_error(error):
             return _fail(f"a file could not be written: {error.strerror or error}", DataError.exit_code)
+    plugin = next(filter(None, map(plugin_of, _modules_of(error))), None)
+    if plugin is not None:
+        error.add_note(f"This is a bug of the plugin {plugin}, or of a value that it got, and not of retrokit.")
     raise error
+
+
+def _modules_of(error: BaseException) -> list[str]:
+    """The modules that an error came through, the last one first."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return [frame.f_globals.get("__name__", "") for frame in reversed(frames)]
 
 
 def wrong_use(error: Any) -> str:

@@ -12,10 +12,11 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from retrokit.cli.completion import KINDS, choosing, completing, named
+from retrokit.cli.completion import choosing, completing
 from retrokit.cli.config import CONFIG
 from retrokit.core.errors import LARGEST, DataError, ServiceError, UsageError
 from retrokit.core.settings import EITHER, FILE, FOLDER, METRIC_NAMES, RUNS, Param, Settings, param_of
+from retrokit.kinds import KINDS, named
 
 
 def option(name: str) -> str:

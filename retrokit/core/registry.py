@@ -506,6 +506,14 @@ class WordRegistry(Registry):
     grammar = ""
 
 
+def plugin_of(module: str) -> str | None:
+    """The plugin that a module belongs to: the package of the entry of a third party; ``None`` for others."""
+    package = module.partition(".")[0]
+    targets = (entry.target for registry in Registry.every for entry in registry._entries.values())
+    packages = {target.partition(":")[0].partition(".")[0] for target in targets}
+    return package if package in packages - {"", "__main__", "retrokit"} else None
+
+
 class SpecRegistry(Registry):
     """A registry whose products carry the canonical spec that they were created from as ``spec``."""
 

@@ -10,7 +10,6 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
 from retrokit.cli.common import GroupWithDefault
-from retrokit.cli.completion import kinds_of_names, named
 from retrokit.cli.root import application
 from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -19,6 +18,7 @@ from retrokit.core.registry import Spec
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
 from retrokit.extensions.studies.steps import Form
+from retrokit.kinds import kinds_of_names, named
 from retrokit.metrics.names import metric_names
 from retrokit.metrics.ranking import check_metric
 
