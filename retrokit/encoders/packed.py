@@ -115,9 +115,13 @@ def _pack(module: nn.Module, dtype: torch.dtype) -> None:
             elif _is_plain(child) and child.weight.dtype == dtype:
                 setattr(parent, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
     if dtype == torch.bfloat16:
-        for model in module.modules():
-            if attends_by_name(model):
-                use_attention(model.config, _SHORT_ATTENTION)
+        _shorten_attention(module)
+
+
+def _shorten_attention(module: nn.Module) -> None:
+    for model in module.modules():
+        if attends_by_name(model):
+            use_attention(model.config, _SHORT_ATTENTION)
 
 
 def _is_residual(module: nn.Module) -> bool:

@@ -28,6 +28,7 @@ from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, ope
 from retrokit.data.images import with_images
 from retrokit.data.jsonl import of_kind
 from retrokit.data.pairs import texts_file
+from retrokit.data.records import PrintedRecord, plain
 from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.towers import tower_of, with_modules
@@ -58,7 +59,7 @@ AUTO = ("orthogonal", "affine")
 
 
 @dataclass(frozen=True)
-class Bridged:
+class Bridged(PrintedRecord):
     """What a bridge is worth.
 
     Attributes:
@@ -90,6 +91,20 @@ class Bridged:
     gained: dict[str, float | None]
     verdict: str
     evaluation: Evaluation | None = None
+
+    @property
+    def conclusion(self) -> str:
+        return self.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        evaluation = None if self.evaluation is None else self.evaluation.to_json()
+        return {**plain(replace(self, evaluation=None)), "evaluation": evaluation}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Bridged":
+        evaluation = plain.get("evaluation")
+        bridged = super().from_json({**plain, "evaluation": None})
+        return bridged if evaluation is None else replace(bridged, evaluation=Evaluation.from_json(evaluation))
 
 
 @taking(BridgeSettings)

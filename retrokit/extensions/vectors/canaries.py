@@ -19,6 +19,7 @@ from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
 from retrokit.data.exports import CANARIES, Canaries, Export, open_export
 from retrokit.data.jsonl import read_json
+from retrokit.data.records import PrintedRecord
 from retrokit.encoders.base import Encoder
 from retrokit.extensions.vectors.settings import CanarySettings
 
@@ -57,7 +58,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class CanaryReport:
+class CanaryReport(PrintedRecord):
     """What the comparison of ``encoder`` with ``export`` gave.
 
     Attributes:
@@ -77,6 +78,10 @@ class CanaryReport:
     explanations: list[str]
     agrees: bool
     verdict: str
+
+    @property
+    def conclusion(self) -> str:
+        return self.verdict
 
 
 def read_canaries(export: Export) -> Canaries:

@@ -1,8 +1,8 @@
 """``retrokit vectors train``, ``bridge`` and ``verify``."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 
-from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show, show_result, train_encoder
+from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show_result, train_encoder
 from retrokit.core.errors import GateFailed
 from retrokit.extensions.vectors.settings import BridgeSettings, CanarySettings, VectorsConfig
 
@@ -31,16 +31,10 @@ def bridge(settings: BridgeSettings, as_json: bool = common("as_json")) -> None:
     """
     from retrokit.extensions.vectors.bridging import bridge
     from retrokit.extensions.vectors.sheets import bridge_sheets
-    from retrokit.report.evaluation import evaluation_sheets
 
     result = bridge(settings)
     result = replace(result, verdict=in_options(result.verdict))
-    evaluation = result.evaluation
-    values = {field.name: getattr(result, field.name) for field in fields(result)}
-    values["evaluation"] = None if evaluation is None else evaluation.to_json()
-    show_result(as_json, "bridge", values, *bridge_sheets(result))
-    if evaluation is not None and not as_json:
-        show(*evaluation_sheets(evaluation))
+    show_result(as_json, "bridge", result.to_json(), *bridge_sheets(result))
 
 
 def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:
@@ -56,6 +50,6 @@ def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:
     from retrokit.extensions.vectors.sheets import canary_sheet
 
     report = verify(settings)
-    show_result(as_json, "vectors-verify", asdict(report), canary_sheet(report))
+    show_result(as_json, "vectors-verify", report.to_json(), canary_sheet(report))
     if not report.agrees:
         raise GateFailed(f"{report.encoder}: its vectors do not agree with those of {report.export}")
