@@ -266,7 +266,7 @@ class Registry:
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
         self._broken: dict[str, BrokenEntry] = {}
-        self._scanned = group is None
+        self._scanned = False
         self.every.add(self)
         for entry in entries:
             self.add(entry)
@@ -295,7 +295,7 @@ class Registry:
         return any(name in registry._entries for registry in cls.every if registry.grammar)
 
     def _scan(self) -> None:
-        if self._scanned:
+        if self._scanned or self.group is None:
             return
         self._scanned = True
         points = sorted(declared().select(group=self.group), key=lambda point: (point.name, point.value))

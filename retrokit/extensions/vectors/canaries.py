@@ -97,6 +97,17 @@ def read_canaries(export: Export) -> Canaries:
     return canaries
 
 
+def _explanations(first: Trial, changed: Sequence[Trial], is_unit: bool) -> list[str]:
+    """Changes that make the vectors agree; ``is_unit``: one of the two encoders gives norm 1."""
+    # bf16 agrees as it is: only what makes it exact explains it
+    enough = EXACT if first.cosine >= SAME else SAME
+    explanations = [f"{trial.cause} ({trial.change})" for trial in changed if trial.cosine >= enough]
+    same = next((trial for trial in [first, *changed] if trial.cosine >= SAME), None)
+    if is_unit and same is not None and same.norms_differ:
+        explanations.append("normalisation (one of the two gives norm 1)")
+    return explanations
+
+
 @taking(CanarySettings)
 def verify(settings: CanarySettings) -> CanaryReport:
     """Embed the canaries of an export with another encoder, and compare.
@@ -110,14 +121,9 @@ def verify(settings: CanarySettings) -> CanaryReport:
     canaries, similarity = read_canaries(export), export.note["similarity"]["spec"]
     work = _Comparison(export.note["encoder"], canaries, encoders.registry.parse(encoder), settings.device)
     first, *changed = trials = list(work.trials())
-    # bf16 agrees as it is: only what makes it exact explains it
-    enough = EXACT if first.cosine >= SAME else SAME
-    explanations = [f"{trial.cause} ({trial.change})" for trial in changed if trial.cosine >= enough]
-    same = next((trial for trial in trials if trial.cosine >= SAME), None)
-    if same is not None and same.norms_differ and work.is_unit:
-        explanations.append("normalisation (one of the two gives norm 1)")
+    explanations = _explanations(first, changed, work.is_unit)
     uses_norms = similarities.registry.create(similarity).uses_magnitude
-    agrees = same is first and not (uses_norms and first.norms_differ)
+    agrees = first.cosine >= SAME and not (uses_norms and first.norms_differ)
     verdict = _verdict(encoder, folder, agrees, explanations)
     if agrees and first.norms_differ:
         verdict += f"; {similarity} does not use norms"
