@@ -15,7 +15,6 @@ from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import (
-    Judgement,
     RetrievalData,
     corpus_file,
     located,
@@ -23,7 +22,7 @@ from retrokit.data.beir import (
     read_answers,
     write_beir,
 )
-from retrokit.data.check import copies_of, decoded_again, read_splits, repeated
+from retrokit.data.check import Judgement, copies_of, decoded_again, read_splits, repeated
 from retrokit.data.corpus import Document, read_corpus
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Gathered, gathering, write_jsonl

@@ -65,7 +65,7 @@ def _evaluations(sources: Sources) -> dict[str, Evaluation]:
     return {source.path: source.record for source in sources.of(Evaluation)}
 
 
-def _contents(counts: Mapping[str, int]) -> str:
+def _contents(counts: Mapping[str, float]) -> str:
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
 
 
