@@ -89,7 +89,7 @@ def load_model(
     bare = not loaded.module_kwargs  # it has no modules.json
     encoder = _finish(name, loaded, PRECISIONS.get(dtype), similarity=similarity, family=family, **options)
     modes = _pooling_modes(encoder) if bare else []
-    prompts_of = f"{family.name} ({known_by})" if family is not None and _is_used(family, **options) else ""
+    prompts_of = _in_use(family, known_by, **options)
     remarks = [_assumed(encoder, modes, prompts_of, **options), _other_reading(saved_prompts, **options)]
     if lacks_prompts and family is None:
         remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
@@ -111,11 +111,18 @@ def _transformer_options(
     return options
 
 
-def _is_used(
-    family: ModelFamily, query_prompt: str | None = None, document_prompt: str | None = None, **_: Any
-) -> bool:
-    """Whether a prompt of the ``family`` applies, since no option states another."""
-    return bool((family.query and query_prompt is None) or (family.document and document_prompt is None))
+def _in_use(
+    family: ModelFamily | None,
+    known_by: str,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    **_: Any,
+) -> str:
+    """The family, if a prompt of it applies, since no option states another; else nothing."""
+    if family is None:
+        return ""
+    is_used = (family.query and query_prompt is None) or (family.document and document_prompt is None)
+    return f"{family.name} ({known_by})" if is_used else ""
 
 
 def _pooling_modes(encoder: TorchEncoder) -> list[str]:

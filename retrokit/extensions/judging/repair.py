@@ -312,6 +312,11 @@ def _positives_by_anchor(
     return positives, relabelled
 
 
+def _record(source: Source, index: int) -> str:
+    row = source.places[index] if source.places else index
+    return f"record {row + 1}"
+
+
 def _pair_rows(
     source: Source,
     pairs: Sequence[Pair],
@@ -322,8 +327,7 @@ def _pair_rows(
     spec = source.spec
     positives, relabelled = _positives_by_anchor(pairs, false_negatives, relabel)
     for index, pair in enumerate(pairs):
-        row = source.places[index] if source.places else index
-        where = f"record {row + 1}"
+        where = _record(source, index)
         form = normal_form(pair.anchor)
         if not pair.negatives and form == normal_form(pair.positive):
             changes.append(DataChange(spec, where, "left out", "self-pairs"))
