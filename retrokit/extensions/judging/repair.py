@@ -175,6 +175,11 @@ def _write_repaired(
     return changes
 
 
+def _check_no_images(path: str, texts: Iterable[str]) -> None:
+    if any(isinstance(text, Image) for text in texts):
+        raise UsageError(f"{path}: contains images; only texts can be repaired")
+
+
 def _changes_by_reading(name: str, faults: Iterable[Gathered]) -> list[DataChange]:
     """Faults that readers repair."""
     changes = []
@@ -219,9 +224,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
         read, unreadable = read_splits(folder)
     with gathering():  # the same faults again
         answers = read_answers(folder)
-    texts = [*queries.values(), *(document.text for document in documents.values())]
-    if any(isinstance(text, Image) for text in texts):
-        raise UsageError(f"{path}: contains images; only texts can be repaired")
+    _check_no_images(path, [*queries.values(), *(document.text for document in documents.values())])
     changes = _changes_by_reading(name, gathered)
     changes += [DataChange(name, f"qrels of {split}", "left out", "unreadable-splits") for split in unreadable]
     decoded = {id: _decoded(document, name, changes) for id, document in documents.items()}

@@ -109,9 +109,9 @@ def why_this_figure(settings: WhySettings, as_json: bool = common("as_json")) ->
 
     retrokit study why-this-figure minilm --on beir:data/scifact --published ndcg@10=0.645
     """
-    from retrokit.extensions.studies.why import why_this_figure_of
+    from retrokit.extensions.studies.why import why_this_figure as find
 
-    show_record(as_json, "why", why_this_figure_of(settings))
+    show_record(as_json, "why", find(settings))
 
 
 def _evaluation(folder: str) -> Evaluation:

@@ -189,9 +189,7 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
         for text in values.get(name, ()):
             yield from _value_problems(option.param, text, written, tasks)
     if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
-        names = [*listed(context.params.get("metrics") or ""), *values.get("gate_metric", ())]
-        names += [gate.partition("=")[0].strip() for gate in values.get("fail_under", ())]
-        yield from _metric_problems(list(filter(None, names)))
+        yield from _metric_problems(values)
 
 
 def _value_problems(param: Param, text: str, written: set[str], tasks: list[str]) -> Iterator[str]:
@@ -230,8 +228,10 @@ def _path_problems(path: str, split: str | None, written: set[str]) -> Iterator[
         yield str(error)
 
 
-def _metric_problems(names: list[str]) -> Iterator[str]:
-    for name in metric_names(names):
+def _metric_problems(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    names = [*chain.from_iterable(map(listed, values.get("metrics", ()))), *values.get("gate_metric", ())]
+    names += [gate.partition("=")[0].strip() for gate in values.get("fail_under", ())]
+    for name in metric_names(list(filter(None, names))):
         try:
             check_metric(name)
         except UsageError as error:
