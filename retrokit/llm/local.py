@@ -212,7 +212,7 @@ def load_generator(
 
 
 def _loaded(path: str, dtype: torch.dtype | None) -> tuple[Any, Any]:
-    """The model and its tokenizer; raises whatever the library does."""
+    """The model and its tokenizer; raises as the library does."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
     with no_progress_bars():
