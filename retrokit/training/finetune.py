@@ -186,9 +186,8 @@ class Plan(Job):
         check_weights(trainer.model, trainer.folder.target)
         export(trainer.model, staged)
         facts = {"steps made": outcome.steps, "best step": outcome.best_step, "converged at step": outcome.converged_at}
-        outcome_facts = {key: value for key, value in facts.items() if value is not None}
         similarity = list(trainer.model)[-1].similarity
-        card = model_card(trainer.folder.target.name, similarity, self.preflight, trainer.history.rows, outcome_facts)
+        card = model_card(trainer.folder.target.name, similarity, self.preflight, trainer.history.rows, facts)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 

@@ -381,13 +381,10 @@ class QueryPlan(Job):
             modules = [_router([merged(query[0]), *query[1:]], tower_of(start, "document"))]
         last = copy.deepcopy(list(build(self.encoder, self.similarity.spec)[0])[-1])
         export(with_modules(start, [*modules, last]), staged)
-        outcome_facts = {key: value for key, value in facts.items() if value is not None}
         name, encoder = trainer.folder.target.name, self.config.start
         documents = f"documents are embedded as by `{encoder}`, whose stored vectors it searches"
         more = f" Only its query side was trained: {documents}."
-        configuration = {key: value for key, value in self.preflight.configuration.items() if key != "export"}
-        preflight = replace(self.preflight, configuration=configuration)
-        card = model_card(name, self.similarity, preflight, trainer.history.rows, outcome_facts, more)
+        card = model_card(name, self.similarity, self.preflight, trainer.history.rows, facts, more)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
