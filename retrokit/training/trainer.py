@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,11 +228,6 @@ class RunTrainer(Trainer):
             return "bf16"
         return "fp16" if self.args.fp16 else "fp32"
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        """The type that a step computes in, for use outside of one."""
-        autocast: AbstractContextManager[Any] = self.accelerator.autocast()
-        return autocast
-
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """The metrics, measured in the first process, in all."""
         with self.settled(computes=True):
@@ -360,7 +355,7 @@ class FinetuneTrainer(RunTrainer):
         self.model.eval()
         self.loss.model = self.model
         total, weights = 0.0, 0.0
-        with alone(), self.autocast():
+        with alone(), self.accelerator.autocast():
             for examples, weight in held_out.batches():
                 inputs = self.on_device(collator(examples))
                 total += weight * self.loss([inputs["query"], inputs["document"]], inputs.get("label")).item()
