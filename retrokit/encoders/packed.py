@@ -199,10 +199,7 @@ def _is_two_way(
     return not is_causal and is_even and not has_options and (mask is None or mask.dtype == torch.bool)
 
 
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None, float, float | None], Tensor | None]
-
-
-def register_attention(name: str, attend: Attend) -> None:
+def register_attention(name: str, attend: Callable[..., Tensor | None]) -> None:
     """Let models attend by ``attend(query, key, value, mask, dropout, scaling)``: ``[n, heads, t, d]`` → ``[n, t,
     heads, d]``, all tokens to all. Where it returns ``None``, and any other attention is PyTorch's."""
 
