@@ -175,6 +175,27 @@ def test_a_name_that_is_taken_is_refused_where_it_is_used(run, tmp_path):
     assert done.stderr.startswith("retrokit: nowhere: does not exist")
 
 
+def test_a_broken_entry_point_with_a_name_of_the_core_is_no_obstacle(run, tmp_path):
+    install(tmp_path / "site", "broken_similarity", "cosine")
+    (tmp_path / "site" / "broken_similarity.py").write_text("ENTRY = 3\n", encoding="utf-8")
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "cosine")
+    assert done.stderr.startswith("retrokit: nowhere: does not exist")
+    done = run("-m", "retrokit", "names", "similarities")
+    assert "similarity 'cosine': entry point 'cosine' of retrokit.similarities is not a" in " ".join(
+        done.stdout.split()
+    )
+
+
+def test_losses_are_those_of_the_core(run, tmp_path):
+    source = 'from retrokit.core.registry import Entry\nENTRY = Entry("focal", "from elsewhere", "nowhere:Focal")\n'
+    plugins.install(tmp_path / "site", "focal", {"focal": source}, "[retrokit.losses]\nfocal = focal:ENTRY\n")
+    done = run("-m", "retrokit", "finetune", "static:8", "--data", "pairs.jsonl", "--loss", "focal", "-o", "run")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "retrokit: unknown loss 'focal'; known: infonce, kl, margin-mse, mse\n",
+    )
+
+
 BROKEN = {
     "ENTRY = 'tilted'\n": "entry point 'tilted' of retrokit.similarities is not a retrokit.core.registry.Entry",
     "import nowhere_to_be_found\n": "entry point 'tilted' (broken_similarity:ENTRY) does not load: "
@@ -259,6 +280,18 @@ def test_an_extension_brings_commands_entries_kinds_of_names_and_python(run, tmp
     done = run("-c", "from tilting import number; print(number); import tilting; tilting.nothing")
     assert done.stdout == "3\n"
     assert done.stderr.endswith("AttributeError: extension tilting has no attribute 'nothing'\n")
+
+
+def test_a_command_with_options_of_typer_is_one_line_that_names_it(run, tmp_path):
+    install_extension(tmp_path / "site")
+    options = "times: int = typer.Option(1), text: str = 'a'"
+    source = COMMANDS.replace("def show_number()", f"import typer\n\ndef show_number({options})")
+    (tmp_path / "site" / "tilting_impl.py").write_text(source, encoding="utf-8")
+    done = run("-m", "retrokit", "tilt", "show")
+    expected = "expected a type of `Settings`, `= setting(…)` or `= common(…)`"
+    problem = f"command tilting_impl:show_number: its parameter times is no setting; {expected}"
+    assert (done.returncode, done.stderr) == (2, f"retrokit: {problem}\n")
+    assert run("-m", "retrokit", "--help").returncode == 0
 
 
 def test_an_extension_that_is_not_there_is_refused_by_name(run, tmp_path):

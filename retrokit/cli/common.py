@@ -180,6 +180,15 @@ def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
     show(*([to_json(data, kind=kind)] if as_json else parts))
 
 
+def show_record(as_json: bool, kind: str, record: Any, *more: Any) -> None:
+    """Print a record of a registered ``kind`` as one JSON object, or else its tables and ``more``."""
+    from retrokit.report.records import registry
+
+    entry: Any = registry.entry(kind)
+    parts = [] if as_json else [*entry.sheets_of(record), *more]
+    show_result(as_json, kind, record.to_json(), *parts)
+
+
 def is_first_process() -> bool:
     """Whether this process prints: the only one, or the first of those that a launcher started."""
     return os.environ.get("RANK", "0") == "0"

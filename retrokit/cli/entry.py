@@ -121,20 +121,9 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
-    completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
     interrupts.forget()
-    helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
     try:
-        command = application()
-        prepare_streams()
-        code = 0
-        if not helps:
-            _quiet_libraries()
-        with printing() if helps else _listening(), _distributed(argv) as is_idle:
-            if completes:
-                code = command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
-            elif not is_idle:
-                code = _invoke(command, argv)
+        code = _run_command(argv)
     except Interrupted as error:
         return _fail(f"{error}; {_resume_line(argv, error.parameters)}", interrupts.exit_code())
     except BaseException as error:
@@ -142,6 +131,20 @@ def run(argv: Sequence[str]) -> int:
             return _fail("interrupted", interrupts.exit_code())
         return _code_of(error)
     return _fail("interrupted", interrupts.exit_code()) if interrupts.requested() else code
+
+
+def _run_command(argv: Sequence[str]) -> int:
+    """Run the command and return its exit code; a process of a distributed run that only helps returns 0."""
+    completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
+    helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
+    command = application()
+    prepare_streams()
+    if not helps:
+        _quiet_libraries()
+    with printing() if helps else _listening(), _distributed(argv) as is_idle:
+        if completes:
+            return command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
+        return 0 if is_idle else _invoke(command, argv)
 
 
 def _code_of(error: BaseException) -> int:

@@ -117,8 +117,12 @@ class CommandCall:
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
             if isinstance(parameter.default, Field):
                 single.append((parameter.name, parameter.annotation, copy(parameter.default)))
-            else:
+            elif inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, Settings):
                 self.settings[parameter.name] = parameter.annotation
+            else:
+                where = f"{command.__module__}:{command.__name__}"
+                expected = "expected a type of `Settings`, `= setting(…)` or `= common(…)`"
+                raise UsageError(f"command {where}: its parameter {parameter.name} is no setting; {expected}")
         self.single: Any = make_dataclass("Single", single, bases=(Settings,), frozen=True, kw_only=True)
 
     @cached_property
