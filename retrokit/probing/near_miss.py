@@ -5,7 +5,7 @@ are paraphrases, such as questions with their answers (COMP takes NQ's), or the 
 their anchors. Without either there are only random pairs of anchors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
@@ -14,6 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from retrokit import evaluation, similarities
+from retrokit.augmentation.edits.family import Edit
+from retrokit.augmentation.edits.generator import EditCase
+from retrokit.augmentation.edits.subject import Passage
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
@@ -23,9 +26,12 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.pairs import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.probing.base import Findings, encoders_of, parse_names
+from retrokit.probing.edits import ScoredEdit, Scores, score_edits
 from retrokit.probing.settings import NearMissProbeSettings
 from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.reranking.dense import DenseReranker
+from retrokit.ranking.retrieval.base import TextList
+from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.similarities.base import Similarity
 
 ALL = "all"  # the row of all families
@@ -193,62 +199,115 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
         UsageError: an unknown name, a similarity that does not fit, or a file without near-misses.
         DataError: a wrong line.
     """
+    task = _task(settings)
+    pairs = None
+    if settings.paraphrases is not None:
+        pairs = read_reference(settings.paraphrases, settings.max_paraphrases)
+    notice(task.describe(None if pairs is None else len(pairs)))
+    cases = list(_cases(task))
+    probe = NearMissProbe(task.name, settings.paraphrases, [], [])
+    for encoder in encoders_of(settings):
+        similarity: Similarity = similarities.registry.create(settings.sim)
+        score = _scores(task, Request(encoder, [similarity], precision=settings.precision))
+        edits = score_edits(score, cases, encoder.spec)
+        if pairs is None:
+            references = _of_task(task, score)
+        else:
+            references = _of_reference(pairs, DenseReranker(encoder, similarity, settings.precision))
+        families = _families(edits)
+        for family, of_family in families.items():
+            probe.families.append(_blindness(encoder.spec, similarity.spec, family, of_family, references))
+        groups = {family: _edited(of_family) for family, of_family in families.items()} | references
+        if len(families) > 2:
+            del groups[ALL]  # it is the sum of the others
+        for group, scores in groups.items():
+            if len(scores):
+                probe.distributions.append(Distribution(encoder.spec, similarity.spec, group, scores))
+    return probe
+
+
+def _task(settings: NearMissProbeSettings) -> NearMisses:
     others = (similarities.registry, settings.sim), (evaluation.registry, settings.on)
     _, source = parse_names(settings.encoders, *others)
     task = evaluation.registry.create(source) if source.name == "pairs" else None
     if not isinstance(task, NearMisses):
         raise UsageError(f"{source} contains no near-misses: expected pairs:FILE, which augment near-misses writes")
-    pairs = read_reference(settings.paraphrases, settings.max_paraphrases) if settings.paraphrases is not None else None
-    notice(task.describe(None if pairs is None else len(pairs)))
-    probe = NearMissProbe(task.name, settings.paraphrases, [], [])
-    for encoder in encoders_of(settings):
-        similarity: Similarity = similarities.registry.create(settings.sim)
-        (result,) = task.evaluate(Request(encoder, [similarity], precision=settings.precision))
-        groups = _groups(result.per_query)
-        if pairs is not None:
-            groups |= _reference_scores(pairs, DenseReranker(encoder, similarity, settings.precision))
-        above = _above_paraphrase(task, result.per_query["margin"])
-        families = [name for name in groups if name not in (POSITIVES, RANDOM)]  # all of them together first
-        for family in families:
-            probe.families.append(_blindness(encoder.spec, similarity.spec, family, groups, above.get(family)))
-        for name, scores in groups.items():
-            if len(scores) and (name != ALL or len(families) <= 2):
-                probe.distributions.append(Distribution(encoder.spec, similarity.spec, name, scores))
-    return probe
+    return task
 
 
-def _groups(per_query: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
-    """Scores by group: all near-misses, those of each family, positives, random pairs."""
-    groups = {ALL: _array(per_query["near_miss"])}
-    for name, scores in per_query.items():
-        if name.startswith("near_miss/") and scores:
-            groups[_group_of(name.partition("/")[2])] = _array(scores)
-    return groups | {POSITIVES: _array(per_query.get("positive", {})), RANDOM: _array(per_query.get("random", {}))}
+def _cases(task: NearMisses) -> Iterator[EditCase]:
+    """The near-misses as edits of their positives, of which the anchors are the queries."""
+    for index, example in enumerate(task.examples):
+        edit = Edit(
+            family=example.family,
+            name="",
+            passage=Passage("", example.positive, ""),
+            after=example.near_miss,
+            query=None,
+            changes_meaning=True,
+        )
+        yield EditCase(example.id, index, example.anchor, edit, harmless=(), unrelated=())
 
 
-def _group_of(family: str) -> str:
-    """A family's name next to the other groups."""
-    return f"{family} (family)" if family in (ALL, POSITIVES, RANDOM) else family
+def _scores(task: NearMisses, request: Request) -> Scores:
+    """The scores of the task's texts, each of which is embedded once, in one role."""
+    embedded, (similarity,) = request.embeddings(task)
+    embeddings = embedded.of(task.texts, "document")
+    row_of = {text: row for row, text in enumerate(task.texts)}
+
+    def scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
+        first = [row_of[query] for query in queries]
+        second = [row_of[text] for text in texts]
+        return pair_scores(similarity, embeddings[first], embeddings[second])
+
+    return scores
 
 
-def _array(scores: Mapping[str, float]) -> np.ndarray:
-    return np.array(list(scores.values()), dtype=np.float64)
+def _of_task(task: NearMisses, score: Scores) -> dict[str, np.ndarray]:
+    """Scores of the file's pairs that mean the same, and of random pairs of its anchors."""
+    groups = {}
+    for name, positions in ((POSITIVES, task.paraphrases), (RANDOM, task.random_pairs)):
+        queries, texts = (TextList(task.texts[position] for position in side) for side in positions)
+        groups[name] = score(queries, texts).astype(np.float64)
+    return groups
 
 
-def _above_paraphrase(task: NearMisses, margins: Mapping[str, float]) -> dict[str, float]:
-    """The share of each family's near-misses that score above the paraphrase, where there are paraphrases."""
-    above: dict[str, list[bool]] = {}
-    for example in task.examples:
-        if example.positive != example.anchor:
-            for group in {ALL, _group_of(example.family) if example.family else ALL}:
-                above.setdefault(group, []).append(margins[example.id] < 0)
-    return {group: float(np.mean(shares)) for group, shares in above.items()}
+def _of_reference(pairs: Sequence[Pair], reranker: Reranker) -> dict[str, np.ndarray]:
+    """Scores of each anchor (a query) with its positive (a document), and with that of the next pair, unless that is
+    one of its own as well."""
+    anchors = [pair.anchor for pair in pairs]
+    positives = [pair.positive for pair in pairs]
+    own = set(zip(anchors, positives, strict=True))
+    turned = zip(anchors, positives[-1:] + positives[:-1], strict=True)
+    foreign = [couple for couple in turned if couple not in own]
+    random = reranker.score_pairs([query for query, _ in foreign], [document for _, document in foreign])
+    return {
+        POSITIVES: reranker.score_pairs(anchors, positives).astype(np.float64),
+        RANDOM: random.astype(np.float64),
+    }
+
+
+def _families(edits: list[ScoredEdit]) -> dict[str, list[ScoredEdit]]:
+    """All near-misses, and those of each family by their group."""
+    families = {ALL: edits}
+    for edit in sorted(edits, key=lambda edit: edit.case.edit.family):
+        family = edit.case.edit.family
+        if family in (ALL, POSITIVES, RANDOM):
+            family = f"{family} (family)"
+        if family:
+            families.setdefault(family, []).append(edit)
+    return families
+
+
+def _edited(edits: Sequence[ScoredEdit]) -> np.ndarray:
+    return np.array([edit.edited for edit in edits])
 
 
 def _blindness(
-    encoder: str, similarity: str, family: str, groups: Mapping[str, np.ndarray], above: float | None
+    encoder: str, similarity: str, family: str, edits: Sequence[ScoredEdit], references: Mapping[str, np.ndarray]
 ) -> Blindness:
-    scores, positives, random = groups[family], groups[POSITIVES], groups[RANDOM]
+    scores, positives, random = _edited(edits), references[POSITIVES], references[RANDOM]
+    rises = [edit.fall < 0 for edit in edits if edit.case.edit.before != edit.case.query]
     return Blindness(
         encoder=encoder,
         similarity=similarity,
@@ -257,22 +316,6 @@ def _blindness(
         mean=float(scores.mean()),
         deviation=float(scores.std()),
         auc=roc_auc(positives, scores) if len(positives) else None,
-        above_paraphrase=above,
+        above_paraphrase=float(np.mean(rises)) if rises else None,
         over_random=roc_auc(scores, random) if len(random) else None,
     )
-
-
-def _reference_scores(pairs: Sequence[Pair], reranker: Reranker) -> dict[str, np.ndarray]:
-    """Scores of each anchor (a query) with its positive (a document), and with that of the next pair, unless that is
-    one of its own as well."""
-    couples = [(pair.anchor, pair.positive) for pair in pairs]
-    anchors, positives = zip(*couples, strict=True)
-    turned = zip(anchors, (*positives[-1:], *positives[:-1]), strict=True)
-    own = set(couples)
-    foreign = [couple for couple in turned if couple not in own]
-    return {POSITIVES: _couple_scores(reranker, couples), RANDOM: _couple_scores(reranker, foreign)}
-
-
-def _couple_scores(reranker: Reranker, couples: Sequence[tuple[str, str]]) -> np.ndarray:
-    queries, documents = [query for query, _ in couples], [document for _, document in couples]
-    return reranker.score_pairs(queries, documents).astype(np.float64)

@@ -8,7 +8,7 @@ sentence is its own query. A text counts once, however many edits it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -40,6 +40,7 @@ from retrokit.evaluation.settings import EvaluationSettings, parse_gate
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.significance import holm, paired_t_test, randomisation_test, wilson
 from retrokit.probing.base import Findings, read_retrieval
+from retrokit.probing.edits import ScoredEdit, Scores, score_edits
 from retrokit.probing.settings import StressSettings
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
@@ -55,9 +56,6 @@ RERANKED = 50
 """Edits of a capability that are reranked at most."""
 _ROUNDING = 1e-6
 _CONTEXT = 40
-
-Scores = Callable[[TextList, TextList], np.ndarray]
-"""Scores ``[n]`` of query i with text i."""
 
 
 @dataclass(frozen=True)
@@ -273,33 +271,21 @@ class Outcomes:
 
 
 def outcomes_of(score: Scores, cases: Sequence[EditCase], tolerance: float, name: str = "system") -> Outcomes:
-    """The outcomes of the edits by a function of scores; every distinct pair is scored once. Raises
-    :class:`UsageError` if a pair has no score."""
-    pairs = list(dict.fromkeys(pair for case in cases for pair in _pairs(case)))
-    queries, texts = TextList(query for query, _ in pairs), TextList(text for _, text in pairs)
-    scores = score(queries, texts).astype(np.float64)
-    if np.isnan(scores).any():
-        raise UsageError(f"{name}: has no score of a pair of texts")
-    score_of = dict(zip(pairs, scores.tolist(), strict=True))
-    rows = [_outcome(case, [score_of[pair] for pair in _pairs(case)], tolerance) for case in cases]
+    """The outcomes of the edits by a function of scores. Raises :class:`UsageError` if a pair has no score."""
+    rows = [_outcome(edit, tolerance) for edit in score_edits(score, cases, name)]
     columns = np.array(rows, dtype=np.float64).T
     return Outcomes(columns[0] > 0, *columns[1:])
 
 
-def _pairs(case: EditCase) -> Iterator[tuple[str, str]]:
-    yield case.query, case.edit.before
-    yield case.edited_query, case.edit.after
-    yield from ((case.query, text) for text in (*case.harmless, *case.unrelated))
-
-
-def _outcome(case: EditCase, scores: Sequence[float], tolerance: float) -> tuple[bool, float, float, float]:
-    """Whether an edit passes, its fall, bound and distance, by the scores of its pairs."""
-    original, edited = scores[:2]
-    harmless, unrelated = scores[2 : 2 + len(case.harmless)], scores[2 + len(case.harmless) :]
-    distance = original - sum(unrelated) / len(unrelated) if unrelated else 0.0
-    fall, rounding = original - edited, _ROUNDING * max(1.0, abs(original))
-    if case.edit.changes_meaning:
-        bound = max((abs(original - score) for score in harmless), default=0.0)
+def _outcome(edit: ScoredEdit, tolerance: float) -> tuple[bool, float, float, float]:
+    """Whether an edit passes, its fall, bound and distance."""
+    original, fall = edit.original, edit.fall
+    distance = 0.0
+    if edit.unrelated:
+        distance = original - sum(edit.unrelated) / len(edit.unrelated)
+    rounding = _ROUNDING * max(1.0, abs(original))
+    if edit.case.edit.changes_meaning:
+        bound = max((abs(original - score) for score in edit.harmless), default=0.0)
         return fall > bound + rounding, fall, bound, distance
     bound = tolerance * max(distance, 0.0)
     return fall <= bound + rounding and distance > 0, fall, bound, distance
@@ -471,14 +457,22 @@ def _sure(settings: StressSettings) -> Iterator[SureRow]:
     """SURE's measures of the systems, over all testbeds and in each."""
     if settings.sure is None:
         return
-    task, precision = f"sure:{settings.sure}", settings.precision
-    options = EvaluationSettings(settings.encoders, [task], precision=precision, device=settings.device)
-    for spec, result in zip(settings.encoders, evaluate_systems(options).results, strict=True):
-        system = str(retrieval.registry_of(spec).parse(spec))
-        values = result.metrics
-        for prefix, testbed in (("", "mean"), *((f"{name}_", name) for name in TESTBEDS)):
-            if f"{prefix}rdc" in values:
-                yield SureRow(system, testbed, values[f"{prefix}rdc"], values[f"{prefix}roc"])
+    options = EvaluationSettings(
+        settings.encoders,
+        [f"sure:{settings.sure}"],
+        precision=settings.precision,
+        device=settings.device,
+    )
+    prefixes = {"mean": ""} | {testbed: f"{testbed}_" for testbed in TESTBEDS}
+    for result in evaluate_systems(options).results:
+        for testbed, prefix in prefixes.items():
+            if f"{prefix}rdc" in result.metrics:
+                yield SureRow(
+                    system=result.encoder,
+                    testbed=testbed,
+                    rdc=result.metrics[f"{prefix}rdc"],
+                    roc=result.metrics[f"{prefix}roc"],
+                )
 
 
 def _counts(cases: Sequence[EditCase]) -> Iterator[EditCount]:
