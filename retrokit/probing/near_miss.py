@@ -5,11 +5,11 @@ are paraphrases, such as questions with their answers (COMP takes NQ's), or the 
 their anchors. Without either there are only random pairs of anchors.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from retrokit.augmentation.edits.subject import Passage
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
+from retrokit.core.sheet import Column, Sheet, columns_of, grouped
 from retrokit.data.training_rows import Pair
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.pairs import NearMisses, read_reference
@@ -37,7 +37,11 @@ from retrokit.similarities.base import Similarity
 ALL = "all"  # the row of all families
 POSITIVES, RANDOM = "positives", "random pairs"
 BINS = 40
+Groups = dict[str, np.ndarray]
+"""Scores by group."""
 SIDE_BY_SIDE = 3  # encoders that fit next to each other in a picture
+COMPARED = 3
+"""The last columns compare near-misses with other pairs."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,11 @@ class Distribution:
             "upper_quartile": high,
         }
 
+    def as_row(self) -> "Blindness":
+        """The group as a row next to the families'."""
+        mean, deviation = float(self.scores.mean()), float(self.scores.std())
+        return Blindness(self.encoder, self.similarity, self.group, len(self.scores), mean, deviation)
+
 
 @dataclass(frozen=True)
 class Blindness:
@@ -77,15 +86,15 @@ class Blindness:
         over_random: share of (near-miss, random pair) couples in which the near-miss scores higher, if there are any.
     """
 
-    encoder: str
-    similarity: str
-    family: str
-    near_misses: int
-    mean: float
+    encoder: Annotated[str, Column("encoder")]
+    similarity: Annotated[str, Column("similarity")]
+    family: Annotated[str, Column("group")]
+    near_misses: Annotated[int, Column("pairs", ",")]
+    mean: Annotated[float, Column("mean ± SD", lambda row: f"{row.mean:.3f} ± {row.deviation:.3f}")]
     deviation: float
-    auc: float | None
-    above_paraphrase: float | None
-    over_random: float | None
+    auc: Annotated[float | None, Column("ROC-AUC", ".3f", absent="")] = None
+    above_paraphrase: Annotated[float | None, Column("above paraphrase", ".1%", absent="")] = None
+    over_random: Annotated[float | None, Column("above random", ".1%", absent="")] = None
 
 
 @dataclass(frozen=True)
@@ -124,27 +133,24 @@ class NearMissProbe(Findings):
         parts = []
         for encoder, rows in grouped(self.families, "encoder").items():
             worst = max([row for row in rows if row.family != ALL] or rows, key=lambda row: row.mean)
-            shares = "".join(f", {title} {share}" for title, share in _shares(worst).items() if share)
-            parts.append(f"{encoder}: hardest near-misses {worst.family}, mean score {worst.mean:.3f}{shares}")
+            part = f"{encoder}: hardest near-misses {worst.family}, mean score {worst.mean:.3f}"
+            for name, column in columns_of(Blindness)[-COMPARED:]:
+                if share := column.cell(worst, name):
+                    part += f", {column.heading} {share}"
+            parts.append(part)
         return "; ".join(parts) + ". ROC-AUC 0.5 is blind."
 
     def sheets(self) -> list[Sheet]:
-        spreads = {(row.encoder, row.group): row.summary() for row in self.distributions}
+        columns = columns_of(Blindness)
+        references = [row.as_row() for row in self.distributions if row.group in (POSITIVES, RANDOM)]
         cells: list[list[str]] = []
-        for encoder, rows in grouped(self.families, "encoder").items():
+        for rows in grouped([*self.families, *references], "encoder").values():
             for row in rows:
-                mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
-                cells.append(
-                    [encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *_shares(row).values()]
-                )
-            for group in (POSITIVES, RANDOM):
-                if spread := spreads.get((encoder, group)):
-                    mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
-                    cells.append([encoder, rows[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", ""])
+                cells.append([column.cell(row, name) for name, column in columns])
             cells.append([])
-        columns = ["encoder", "similarity", "group", "pairs", "mean ± SD", *_SHARES]
+        headings = [column.heading for _, column in columns]
         note = "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
-        return [Sheet(f"scores of near-misses: {self.data}", columns, 3, cells, note)]
+        return [Sheet(f"scores of near-misses: {self.data}", headings, 3, cells, note)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """COMP, Figure 1: a row per family, a column per encoder; near-misses over positives and random pairs."""
@@ -177,20 +183,6 @@ class NearMissProbe(Findings):
         return save(figure, folder, "near-miss")
 
 
-_SHARES = {
-    "ROC-AUC": ("auc", ".3f"),
-    "above paraphrase": ("above_paraphrase", ".1%"),
-    "above random": ("over_random", ".1%"),
-}
-"""The columns that compare near-misses with others, each with its field and format."""
-
-
-def _shares(row: Blindness) -> dict[str, str]:
-    """The cells of those columns."""
-    shares = {title: (getattr(row, name), form) for title, (name, form) in _SHARES.items()}
-    return {title: "" if share is None else f"{share:{form}}" for title, (share, form) in shares.items()}
-
-
 @taking(NearMissProbeSettings)
 def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
     """Score near-misses, pairs that mean the same, and random pairs, with every encoder.
@@ -215,14 +207,15 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
         else:
             references = _of_reference(pairs, DenseReranker(encoder, similarity, settings.precision))
         families = _families(edits)
-        for family, of_family in families.items():
-            probe.families.append(_blindness(encoder.spec, similarity.spec, family, of_family, references))
-        groups = {family: _edited(of_family) for family, of_family in families.items()} | references
-        if len(families) > 2:
-            del groups[ALL]  # it is the sum of the others
-        for group, scores in groups.items():
-            if len(scores):
-                probe.distributions.append(Distribution(encoder.spec, similarity.spec, group, scores))
+        groups = {family: np.array([edit.edited for edit in of_family]) for family, of_family in families.items()}
+        for group, scores in (groups | references).items():
+            if not len(scores):
+                continue
+            distribution = Distribution(encoder.spec, similarity.spec, group, scores)
+            if group in families:
+                probe.families.append(_blindness(distribution, families[group], references))
+            if group != ALL or len(families) <= 2:  # all near-misses are the sum of several families
+                probe.distributions.append(distribution)
     return probe
 
 
@@ -263,7 +256,7 @@ def _scores(task: NearMisses, request: Request) -> Scores:
     return scores
 
 
-def _of_task(task: NearMisses, score: Scores) -> dict[str, np.ndarray]:
+def _of_task(task: NearMisses, score: Scores) -> Groups:
     """Scores of the file's pairs that mean the same, and of random pairs of its anchors."""
     groups = {}
     for name, positions in ((POSITIVES, task.paraphrases), (RANDOM, task.random_pairs)):
@@ -272,7 +265,7 @@ def _of_task(task: NearMisses, score: Scores) -> dict[str, np.ndarray]:
     return groups
 
 
-def _of_reference(pairs: Sequence[Pair], reranker: Reranker) -> dict[str, np.ndarray]:
+def _of_reference(pairs: Sequence[Pair], reranker: Reranker) -> Groups:
     """Scores of each anchor (a query) with its positive (a document), and with that of the next pair, unless that is
     one of its own as well."""
     anchors = [pair.anchor for pair in pairs]
@@ -299,22 +292,12 @@ def _families(edits: list[ScoredEdit]) -> dict[str, list[ScoredEdit]]:
     return families
 
 
-def _edited(edits: Sequence[ScoredEdit]) -> np.ndarray:
-    return np.array([edit.edited for edit in edits])
-
-
-def _blindness(
-    encoder: str, similarity: str, family: str, edits: Sequence[ScoredEdit], references: Mapping[str, np.ndarray]
-) -> Blindness:
-    scores, positives, random = _edited(edits), references[POSITIVES], references[RANDOM]
+def _blindness(distribution: Distribution, edits: Sequence[ScoredEdit], references: Groups) -> Blindness:
+    """How hard the edits are to separate from the references."""
+    scores, positives, random = distribution.scores, references[POSITIVES], references[RANDOM]
     rises = [edit.fall < 0 for edit in edits if edit.case.edit.before != edit.case.query]
-    return Blindness(
-        encoder=encoder,
-        similarity=similarity,
-        family=family,
-        near_misses=len(scores),
-        mean=float(scores.mean()),
-        deviation=float(scores.std()),
+    return replace(
+        distribution.as_row(),
         auc=roc_auc(positives, scores) if len(positives) else None,
         above_paraphrase=float(np.mean(rises)) if rises else None,
         over_random=roc_auc(scores, random) if len(random) else None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -56,6 +57,9 @@ RERANKED = 50
 """Edits of a capability that are reranked at most."""
 _ROUNDING = 1e-6
 _CONTEXT = 40
+
+Outcomes = Mapping[str, Sequence["Outcome"]]
+"""The outcomes of edits by their families."""
 
 
 @dataclass(frozen=True)
@@ -260,25 +264,33 @@ def _shortened(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """What a system makes of edits: whether each passes, the fall of its score, the bound, and the distance between the
-    original and unrelated texts; each ``[n]``."""
+class Outcome:
+    """What a system makes of an edit: whether it passes, the bound of its fall, and the distance between the original
+    and unrelated texts."""
 
-    passed: np.ndarray
-    falls: np.ndarray
-    bounds: np.ndarray
-    distances: np.ndarray
+    edit: ScoredEdit
+    passed: bool
+    bound: float
+    distance: float
+
+    @property
+    def case(self) -> EditCase:
+        return self.edit.case
+
+    @property
+    def excess(self) -> float:
+        """By how much the fall is above the bound, as a share of the distance."""
+        return (self.edit.fall - self.bound) / max(self.distance, 1e-12)
 
 
 def outcomes_of(score: Scores, cases: Sequence[EditCase], tolerance: float, name: str = "system") -> Outcomes:
-    """The outcomes of the edits by a function of scores. Raises :class:`UsageError` if a pair has no score."""
-    rows = [_outcome(edit, tolerance) for edit in score_edits(score, cases, name)]
-    columns = np.array(rows, dtype=np.float64).T
-    return Outcomes(columns[0] > 0, *columns[1:])
+    """The outcomes of the edits by their families, by a function of scores. Raises :class:`UsageError` if a pair has no
+    score."""
+    outcomes = [_outcome(edit, tolerance) for edit in score_edits(score, cases, name)]
+    return grouped(outcomes, "case.edit.family")
 
 
-def _outcome(edit: ScoredEdit, tolerance: float) -> tuple[bool, float, float, float]:
-    """Whether an edit passes, its fall, bound and distance."""
+def _outcome(edit: ScoredEdit, tolerance: float) -> Outcome:
     original, fall = edit.original, edit.fall
     distance = 0.0
     if edit.unrelated:
@@ -286,9 +298,9 @@ def _outcome(edit: ScoredEdit, tolerance: float) -> tuple[bool, float, float, fl
     rounding = _ROUNDING * max(1.0, abs(original))
     if edit.case.edit.changes_meaning:
         bound = max((abs(original - score) for score in edit.harmless), default=0.0)
-        return fall > bound + rounding, fall, bound, distance
+        return Outcome(edit, fall > bound + rounding, bound, distance)
     bound = tolerance * max(distance, 0.0)
-    return fall <= bound + rounding and distance > 0, fall, bound, distance
+    return Outcome(edit, fall <= bound + rounding and distance > 0, bound, distance)
 
 
 def random_scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
@@ -331,8 +343,8 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     _check_gated(limits, counts)
     documents = TextList(sentences) if corpus.documents is None else corpus.documents
     systems = list(_measured(settings, searchers, documents, cases))
-    caught = _caught(settings, reranker, systems[0].outcomes, cases) if systems and reranker is not None else {}
-    rates = list(_rates(systems, cases, caught))
+    caught = _caught(settings, reranker, systems[0].outcomes) if systems and reranker is not None else {}
+    rates = _rates(systems, caught)
     gates = list(_gates(rates, limits, corpus.name))
     if settings.junit is not None:
         write_junit(gates, settings.junit)
@@ -343,7 +355,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
         seed=settings.seed,
         rates=rates,
         counts=counts,
-        worst=[failed for system in systems if system.role == SYSTEM for failed in _worst(system, cases)],
+        worst=[failed for system in systems if system.role == SYSTEM for failed in _worst(system)],
         gates=gates,
         sure=list(_sure(settings)),
     )
@@ -476,17 +488,9 @@ def _sure(settings: StressSettings) -> Iterator[SureRow]:
 
 
 def _counts(cases: Sequence[EditCase]) -> Iterator[EditCount]:
-    for family, rows in _rows_by_family(cases).items():
-        texts = {cases[row].key for row in rows}
-        yield EditCount(family, cases[rows[0]].edit.kind, len(texts), len(rows))
-
-
-def _rows_by_family(cases: Sequence[EditCase]) -> dict[str, list[int]]:
-    """The rows of each family's edits."""
-    rows: dict[str, list[int]] = {}
-    for row, case in enumerate(cases):
-        rows.setdefault(case.edit.family, []).append(row)
-    return rows
+    for family, of_family in grouped(cases, "edit.family").items():
+        texts = {case.key for case in of_family}
+        yield EditCount(family, of_family[0].edit.kind, len(texts), len(of_family))
 
 
 def _check_gated(limits: Sequence[tuple[str, float]], counts: Sequence[EditCount]) -> None:
@@ -517,93 +521,84 @@ def _measured(
         yield StressedSystem(RANDOM, REFERENCE, outcomes_of(random_scores, cases, settings.tolerance))
 
 
-def _caught(
-    settings: StressSettings, reranker: Reranker, first: Outcomes, cases: Sequence[EditCase]
-) -> dict[str, float]:
+def _caught(settings: StressSettings, reranker: Reranker, first: Outcomes) -> dict[str, float]:
     """By family, the share of edits that the first system fails and the reranker passes, of at most 50."""
     chosen: list[EditCase] = []
-    for rows in _rows_by_family(cases).values():
-        failed = [cases[row] for row in rows if not first.passed[row] and cases[row].edit.changes_meaning]
+    for outcomes in first.values():
+        failed = [outcome.case for outcome in outcomes if not outcome.passed and outcome.case.edit.changes_meaning]
         chosen += failed[:RERANKED]
     if not chosen:
         return {}
-    passed = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec).passed
-    return {family: float(passed[rows].mean()) for family, rows in _rows_by_family(chosen).items()}
+    reranked = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec)
+    return {family: _share(outcomes) for family, outcomes in reranked.items()}
 
 
-def _rates(
-    systems: Sequence[StressedSystem], cases: Sequence[EditCase], caught: Mapping[str, float]
-) -> Iterator[PassRate]:
+def _share(outcomes: Sequence[Outcome]) -> float:
+    """The share of edits that pass."""
+    return sum(outcome.passed for outcome in outcomes) / len(outcomes)
+
+
+def _rates(systems: Sequence[StressedSystem], caught: Mapping[str, float]) -> list[PassRate]:
     """A row for each family and system, with Holm's correction over all tests."""
     rates: list[PassRate] = []
-    for family, rows in _rows_by_family(cases).items():
-        keys = [cases[row].key for row in rows]
+    for family in systems[0].outcomes if systems else ():
         first: dict[str, float] = {}
         for system in systems:
-            shares = _by_text(system.outcomes.passed[rows], keys)
+            outcomes = system.outcomes[family]
+            shares = {text: _share(of_text) for text, of_text in grouped(outcomes, "case.key").items()}
             rate = mean(shares)
             low, high = wilson(rate, len(shares))
             row = PassRate(
                 capability=family,
-                kind=cases[rows[0]].edit.kind,
+                kind=outcomes[0].case.edit.kind,
                 system=system.name,
                 role=system.role,
                 texts=len(shares),
-                edits=len(rows),
+                edits=len(outcomes),
                 rate=rate,
                 low=low,
                 high=high,
-                cost=_cost(system.outcomes, rows),
+                cost=_cost(outcomes),
             )
             if first:
-                p = _p_value(first, shares) if len(rows) >= TESTED else None
+                p = _p_value(first, shares) if len(outcomes) >= TESTED else None
                 row = replace(row, difference=rate - mean(first), p=p)
             else:
                 row = replace(row, caught=caught.get(family))
                 first = shares
             rates.append(row)
     corrected = iter(holm([row.p for row in rates if row.p is not None]))
-    yield from (row if row.p is None else replace(row, p=next(corrected)) for row in rates)
+    return [row if row.p is None else replace(row, p=next(corrected)) for row in rates]
 
 
 def _p_value(first: dict[str, float], shares: dict[str, float]) -> float:
     return max(paired_t_test(first, shares).p, randomisation_test(first, shares))
 
 
-def _by_text(passed: np.ndarray, keys: Sequence[str]) -> dict[str, float]:
-    """The share of each text's edits that pass."""
-    by_text: dict[str, list[bool]] = {}
-    for key, value in zip(keys, passed.tolist(), strict=True):
-        by_text.setdefault(key, []).append(value)
-    return {key: sum(values) / len(values) for key, values in by_text.items()}
+def _cost(outcomes: Sequence[Outcome]) -> float:
+    shares = [outcome.edit.fall / outcome.distance for outcome in outcomes if outcome.distance > 0]
+    return float(np.median(shares)) if shares else 0.0
 
 
-def _cost(outcomes: Outcomes, rows: Sequence[int]) -> float:
-    distances = outcomes.distances[rows]
-    shares = outcomes.falls[rows][distances > 0] / distances[distances > 0]
-    return float(np.median(shares)) if len(shares) else 0.0
-
-
-def _worst(system: StressedSystem, cases: Sequence[EditCase]) -> Iterator[FailedEdit]:
+def _worst(system: StressedSystem) -> Iterator[FailedEdit]:
     """The edits of each family that fail by most, by the distance of the original to unrelated texts."""
-    outcomes = system.outcomes
-    excess = (outcomes.falls - outcomes.bounds) / np.maximum(outcomes.distances, 1e-12)
-    for rows in _rows_by_family(cases).values():
-        sign = 1.0 if cases[rows[0]].edit.changes_meaning else -1.0
-        failed = [row for row in rows if not outcomes.passed[row]]
-        for row in sorted(failed, key=lambda row: (sign * excess[row], row))[:WORST]:
-            case = cases[row]
+    for family, outcomes in system.outcomes.items():
+        failed = [outcome for outcome in outcomes if not outcome.passed]
+        # an edit fails by too small a fall, a control by too large a one
+        failed.sort(key=attrgetter("excess"), reverse=not outcomes[0].case.edit.changes_meaning)
+        for outcome in failed[:WORST]:
+            case = outcome.case
             yield FailedEdit(
                 system=system.name,
-                capability=case.edit.family,
+                capability=family,
                 edit=case.edit.name,
                 id=case.id,
                 query=case.query,
                 original=case.edit.before,
                 edited=case.edit.after,
                 edited_query=case.edited_query,
-                fall=float(outcomes.falls[row]),
-                bound=float(outcomes.bounds[row]),
+                fall=outcome.edit.fall,
+                bound=outcome.bound,
             )
 
 

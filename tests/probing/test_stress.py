@@ -193,10 +193,7 @@ def rates(score: Pair, edits: list[EditCase], tolerance: float = 0.05) -> dict[s
     outcomes = outcomes_of(
         lambda qs, ts: np.array([score(*pair) for pair in zip(qs, ts, strict=True)]), edits, tolerance
     )
-    by_name: dict[str, list[bool]] = {}
-    for edit, passed in zip(edits, outcomes.passed.tolist(), strict=True):
-        by_name.setdefault(edit.edit.family, []).append(passed)
-    return {name: sum(passed) / len(passed) for name, passed in by_name.items()}
+    return {family: float(np.mean([outcome.passed for outcome in rows])) for family, rows in outcomes.items()}
 
 
 def test_there_are_edits_of_every_capability(edits):
@@ -221,7 +218,8 @@ def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
         edit = EditCase("1", 0, "q", change, ("harmless",), ("other",))
         values = scores | changed
         outcomes = outcomes_of(lambda qs, ts: np.array([values[text] for text in ts]), [edit], tolerance)
-        return bool(outcomes.passed[0]), round(float(outcomes.falls[0]), 6), round(float(outcomes.bounds[0]), 6)
+        (outcome,) = outcomes["c"]
+        return outcome.passed, round(outcome.edit.fall, 6), round(outcome.bound, 6)
 
     assert outcome(EDIT) == (True, 0.3, 0.2)
     assert outcome(EDIT, harmless=0.6) == (False, 0.3, 0.3)

@@ -54,11 +54,15 @@ class Written:
             lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
         if self.calls is not None:
             lines.append(self.calls)
-        quotas = [(key.removeprefix("missing:"), number) for key, number in counts.items() if "missing:" in key]
-        if quotas:
-            missing = ", ".join(f"{number:,} of {quota}" for quota, number in quotas)
-            lines.append(f"the texts did not fill every quota: {missing} are missing")
+        if missing := self._missing():
+            lines.append(f"the texts did not fill every quota: {', '.join(missing)} are missing")
         return lines
+
+    def _missing(self) -> list[str]:
+        """What quotas miss: how many, of which family and split."""
+        return [
+            f"{number:,} of {key.removeprefix('missing:')}" for key, number in self.counts.items() if "missing:" in key
+        ]
 
 
 @taking(NearMissSettings)
