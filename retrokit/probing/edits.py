@@ -40,12 +40,7 @@ def score_edits(score: Scores, cases: Sequence[EditCase], name: str) -> list[Sco
     """The edits with the scores of the system ``name``; every distinct pair is scored once. Raises :class:`UsageError`
     if a pair has no score."""
     pairs = list(dict.fromkeys(pair for case in cases for pair in _pairs(case)))
-    queries = TextList(query for query, _ in pairs)
-    texts = TextList(text for _, text in pairs)
-    scores = score(queries, texts).astype(np.float64)
-    if np.isnan(scores).any():
-        raise UsageError(f"{name}: has no score of a pair of texts")
-    score_of = dict(zip(pairs, scores.tolist(), strict=True))
+    score_of = dict(zip(pairs, score_pairs(score, pairs, name).tolist(), strict=True))
     edits = []
     for case in cases:
         original, edited, *others = (score_of[pair] for pair in _pairs(case))
@@ -53,6 +48,16 @@ def score_edits(score: Scores, cases: Sequence[EditCase], name: str) -> list[Sco
         unrelated = others[len(case.harmless) :]
         edits.append(ScoredEdit(case, original, edited, harmless, unrelated))
     return edits
+
+
+def score_pairs(score: Scores, pairs: Sequence[tuple[str, str]], name: str) -> np.ndarray:
+    """The scores float64 ``[n]`` of queries with texts. Raises :class:`UsageError` if a pair has no score."""
+    queries = TextList(query for query, _ in pairs)
+    texts = TextList(text for _, text in pairs)
+    scores = score(queries, texts).astype(np.float64)
+    if np.isnan(scores).any():
+        raise UsageError(f"{name}: has no score of a pair of texts")
+    return scores
 
 
 def _pairs(case: EditCase) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ are paraphrases, such as questions with their answers (COMP takes NQ's), or the 
 their anchors. Without either there are only random pairs of anchors.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -21,24 +21,20 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Column, Sheet, columns_of, grouped
-from retrokit.data.training_rows import Pair
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.pairs import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.probing.base import Findings, encoders_of, parse_names
-from retrokit.probing.edits import ScoredEdit, Scores, score_edits
+from retrokit.probing.edits import ScoredEdit, Scores, score_edits, score_pairs
 from retrokit.probing.settings import NearMissProbeSettings
-from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.reranking.dense import DenseReranker
-from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.similarities.base import Similarity
 
 ALL = "all"  # the row of all families
 POSITIVES, RANDOM = "positives", "random pairs"
 BINS = 40
-Groups = dict[str, np.ndarray]
-"""Scores by group."""
+Pairs = list[tuple[str, str]]
 SIDE_BY_SIDE = 3  # encoders that fit next to each other in a picture
 COMPARED = 3
 """The last columns compare near-misses with other pairs."""
@@ -131,10 +127,11 @@ class NearMissProbe(Findings):
     @property
     def conclusion(self) -> str:
         parts = []
+        compared = columns_of(Blindness)[-COMPARED:]
         for encoder, rows in grouped(self.families, "encoder").items():
             worst = max([row for row in rows if row.family != ALL] or rows, key=lambda row: row.mean)
             part = f"{encoder}: hardest near-misses {worst.family}, mean score {worst.mean:.3f}"
-            for name, column in columns_of(Blindness)[-COMPARED:]:
+            for name, column in compared:
                 if share := column.cell(worst, name):
                     part += f", {column.heading} {share}"
             parts.append(part)
@@ -165,12 +162,12 @@ class NearMissProbe(Findings):
         lowest, highest = np.quantile(np.concatenate([*scores.values()]), [0.0005, 0.9995]).tolist()
         room = 1e-3 * max(abs(lowest), abs(highest), 1e-3) if highest == lowest else 0.0  # if all scores are equal
         bins = np.linspace(lowest - room, np.nextafter(highest + room, np.inf), BINS)
+        styles = (RANDOM, RANDOM, GREY, ":"), (POSITIVES, POSITIVES, BLUE, "--")
         for axes, (family, encoder) in zip(every_axes, product(families, encoders), strict=True):
-            for group, color, style in ((RANDOM, GREY, ":"), (POSITIVES, BLUE, "--"), (family, RED, "-")):
+            for group, label, color, style in (*styles, (family, "near-misses", RED, "-")):
                 if (encoder, group) in scores:
                     counted, _ = np.histogram(np.clip(scores[encoder, group], bins[0], bins[-1]), bins)
                     heights = counted / counted.max()  # near-misses crowd at the top: a common scale flattens the rest
-                    label = "near-misses" if group == family else group
                     axes.stairs(heights, bins, fill=True, color=color, alpha=0.18)
                     axes.stairs(heights, bins, color=color, linestyle=style, linewidth=1.4, label=label)
             axes.set_yticks([])
@@ -191,41 +188,55 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
         UsageError: an unknown name, a similarity that does not fit, or a file without near-misses.
         DataError: a wrong line.
     """
-    task = _task(settings)
-    pairs = None
-    if settings.paraphrases is not None:
-        pairs = read_reference(settings.paraphrases, settings.max_paraphrases)
-    notice(task.describe(None if pairs is None else len(pairs)))
+    task, references = _read(settings)
     cases = list(_cases(task))
     probe = NearMissProbe(task.name, settings.paraphrases, [], [])
     for encoder in encoders_of(settings):
         similarity: Similarity = similarities.registry.create(settings.sim)
         score = _scores(task, Request(encoder, [similarity], precision=settings.precision))
-        edits = score_edits(score, cases, encoder.spec)
-        if pairs is None:
-            references = _of_task(task, score)
-        else:
-            references = _of_reference(pairs, DenseReranker(encoder, similarity, settings.precision))
-        families = _families(edits)
-        groups = {family: np.array([edit.edited for edit in of_family]) for family, of_family in families.items()}
-        for group, scores in (groups | references).items():
-            if not len(scores):
-                continue
+        families = _families(score_edits(score, cases, encoder.spec))
+        groups = {family: np.array([edit.edited for edit in edits]) for family, edits in families.items()}
+        if settings.paraphrases is not None:
+            score = DenseReranker(encoder, similarity, settings.precision).score_pairs
+        for group, pairs in references.items():
+            groups[group] = score_pairs(score, pairs, encoder.spec)
+        for group, scores in groups.items():
             distribution = Distribution(encoder.spec, similarity.spec, group, scores)
             if group in families:
-                probe.families.append(_blindness(distribution, families[group], references))
+                probe.families.append(_blindness(distribution, families[group], groups))
             if group != ALL or len(families) <= 2:  # all near-misses are the sum of several families
                 probe.distributions.append(distribution)
     return probe
 
 
-def _task(settings: NearMissProbeSettings) -> NearMisses:
+def _read(settings: NearMissProbeSettings) -> tuple[NearMisses, dict[str, Pairs]]:
+    """The near-misses, and the groups of pairs that they are compared with."""
     others = (similarities.registry, settings.sim), (evaluation.registry, settings.on)
     _, source = parse_names(settings.encoders, *others)
     task = evaluation.registry.create(source) if source.name == "pairs" else None
     if not isinstance(task, NearMisses):
         raise UsageError(f"{source} contains no near-misses: expected pairs:FILE, which augment near-misses writes")
-    return task
+    if settings.paraphrases is None:
+        notice(task.describe())
+        positives, random = (_pairs_at(task, positions) for positions in (task.paraphrases, task.random_pairs))
+    else:
+        reference = read_reference(settings.paraphrases, settings.max_paraphrases)
+        notice(task.describe(len(reference)))
+        positives = [(pair.anchor, pair.positive) for pair in reference]
+        random = _turned(positives)
+    groups = {POSITIVES: positives, RANDOM: random}
+    return task, {group: pairs for group, pairs in groups.items() if pairs}
+
+
+def _pairs_at(task: NearMisses, positions: np.ndarray) -> Pairs:
+    return [(task.texts[first], task.texts[second]) for first, second in positions.T]
+
+
+def _turned(pairs: Pairs) -> Pairs:
+    """Each first text with the second one of the next pair, unless that is one of its own as well."""
+    own = set(pairs)
+    turned = [(first, pairs[index - 1][1]) for index, (first, _) in enumerate(pairs)]
+    return [pair for pair in turned if pair not in own]
 
 
 def _cases(task: NearMisses) -> Iterator[EditCase]:
@@ -256,30 +267,6 @@ def _scores(task: NearMisses, request: Request) -> Scores:
     return scores
 
 
-def _of_task(task: NearMisses, score: Scores) -> Groups:
-    """Scores of the file's pairs that mean the same, and of random pairs of its anchors."""
-    groups = {}
-    for name, positions in ((POSITIVES, task.paraphrases), (RANDOM, task.random_pairs)):
-        queries, texts = (TextList(task.texts[position] for position in side) for side in positions)
-        groups[name] = score(queries, texts).astype(np.float64)
-    return groups
-
-
-def _of_reference(pairs: Sequence[Pair], reranker: Reranker) -> Groups:
-    """Scores of each anchor (a query) with its positive (a document), and with that of the next pair, unless that is
-    one of its own as well."""
-    anchors = [pair.anchor for pair in pairs]
-    positives = [pair.positive for pair in pairs]
-    own = set(zip(anchors, positives, strict=True))
-    turned = zip(anchors, positives[-1:] + positives[:-1], strict=True)
-    foreign = [couple for couple in turned if couple not in own]
-    random = reranker.score_pairs([query for query, _ in foreign], [document for _, document in foreign])
-    return {
-        POSITIVES: reranker.score_pairs(anchors, positives).astype(np.float64),
-        RANDOM: random.astype(np.float64),
-    }
-
-
 def _families(edits: list[ScoredEdit]) -> dict[str, list[ScoredEdit]]:
     """All near-misses, and those of each family by their group."""
     families = {ALL: edits}
@@ -292,13 +279,13 @@ def _families(edits: list[ScoredEdit]) -> dict[str, list[ScoredEdit]]:
     return families
 
 
-def _blindness(distribution: Distribution, edits: Sequence[ScoredEdit], references: Groups) -> Blindness:
-    """How hard the edits are to separate from the references."""
-    scores, positives, random = distribution.scores, references[POSITIVES], references[RANDOM]
+def _blindness(distribution: Distribution, edits: Sequence[ScoredEdit], groups: Mapping[str, np.ndarray]) -> Blindness:
+    """How hard the edits are to separate from the other groups."""
+    scores, positives, random = distribution.scores, groups.get(POSITIVES), groups.get(RANDOM)
     rises = [edit.fall < 0 for edit in edits if edit.case.edit.before != edit.case.query]
     return replace(
         distribution.as_row(),
-        auc=roc_auc(positives, scores) if len(positives) else None,
+        auc=None if positives is None else roc_auc(positives, scores),
         above_paraphrase=float(np.mean(rises)) if rises else None,
-        over_random=roc_auc(scores, random) if len(random) else None,
+        over_random=None if random is None else roc_auc(scores, random),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
+from retrokit.core.sheet import Column, Sheet, grouped, record_sheet
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.sure import TESTBEDS
 from retrokit.evaluation import registry as tasks
@@ -96,11 +96,11 @@ class FailedEdit:
     the query that the edited document is scored for."""
 
     system: str
-    capability: str
-    edit: str
-    id: str
+    capability: Annotated[str, Column("capability")]
+    edit: Annotated[str, Column("edit")]
+    id: Annotated[str, Column("id")]
     query: str
-    original: str
+    original: Annotated[str, Column("original → edited", _difference)]
     edited: str
     edited_query: str
     fall: float
@@ -111,10 +111,10 @@ class FailedEdit:
 class EditCount:
     """The number of edits of one capability, and of texts that have them."""
 
-    capability: str
-    kind: str
-    texts: int
-    edits: int
+    capability: Annotated[str, Column("capability")]
+    kind: Annotated[str, Column("kind")]
+    texts: Annotated[int, Column("texts", ",")]
+    edits: Annotated[int, Column("edits", ",")]
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,7 @@ class StressProbe(Findings):
 
     def sheets(self) -> list[Sheet]:
         if not self.rates:
-            cells = [[row.capability, row.kind, f"{row.texts:,}", f"{row.edits:,}"] for row in self.counts]
-            return [Sheet(f"edits: {self.data}", ["capability", "kind", "texts", "edits"], 2, cells)]
+            return [record_sheet(f"edits: {self.data}", self.counts)]
         return [self._rates_sheet(), *self._sure_sheets(), *self._worst_sheets()]
 
     def _rates_sheet(self) -> Sheet:
@@ -202,9 +201,7 @@ class StressProbe(Findings):
         of_first = [row for row in self.worst if row.system == self.rates[0].system]
         worst = [rows[0] for rows in grouped(of_first, "capability").values()]
         if worst:
-            cells = [[row.capability, row.edit, row.id, _difference(row)] for row in worst]
-            columns = ["capability", "edit", "id", "original → edited"]
-            yield Sheet(f"failed by most: {worst[0].system}", columns, 4, cells)
+            yield record_sheet(f"failed by most: {worst[0].system}", worst)
 
     def plot(self, folder: str | Path) -> list[Path]:
         """A heat map: a row per capability, a column per system."""
@@ -337,14 +334,13 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     cases, sentences = _edited(settings, families, corpus)
     if settings.save_edits is not None:
         write_jsonl(settings.save_edits, (case.to_json() for case in cases))
-    order = {family.name: index for index, family in enumerate(families)}
-    cases.sort(key=lambda case: order[case.edit.family])
+    names = [family.name for family in families]
+    cases.sort(key=lambda case: names.index(case.edit.family))
     counts = list(_counts(cases))
     _check_gated(limits, counts)
     documents = TextList(sentences) if corpus.documents is None else corpus.documents
     systems = list(_measured(settings, searchers, documents, cases))
-    caught = _caught(settings, reranker, systems[0].outcomes) if systems and reranker is not None else {}
-    rates = _rates(systems, caught)
+    rates = _rates(systems, _caught(settings, reranker, systems))
     gates = list(_gates(rates, limits, corpus.name))
     if settings.junit is not None:
         write_junit(gates, settings.junit)
@@ -425,23 +421,21 @@ def _read(settings: StressSettings) -> Corpus:
     if settings.on is None:
         assert settings.texts is not None
         rows = Texts(settings.texts, settings.field)
-        return Corpus(rows.name, (_text_to_edit(row, translations) for row in rows), None)
+        texts = (TextToEdit(_id(row), row.text, None, translations.get(_id(row))) for row in rows)
+        return Corpus(rows.name, texts, None)
     task = read_retrieval(settings.on)
     notice(task.describe())
     data = task.data
     queries = dict(zip(data.query_ids, data.queries, strict=True))
-    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    documents = dict(zip(data.document_ids, data.documents, strict=True))
     best: dict[str, str] = {}
     for query, document in sorted(data.pairs(), key=lambda pair: -data.qrels[pair[0]][pair[1]]):
         best.setdefault(query, document)
     judged = (
-        TextToEdit(query, texts[document], queries[query], translations.get(query)) for query, document in best.items()
+        TextToEdit(query, documents[document], queries[query], translations.get(query))
+        for query, document in best.items()
     )
     return Corpus(settings.on, judged, task.documents)
-
-
-def _text_to_edit(row: Text, translations: Mapping[str, str]) -> TextToEdit:
-    return TextToEdit(_id(row), row.text, None, translations.get(_id(row)))
 
 
 def _id(row: Text) -> str:
@@ -496,10 +490,9 @@ def _counts(cases: Sequence[EditCase]) -> Iterator[EditCount]:
 def _check_gated(limits: Sequence[tuple[str, float]], counts: Sequence[EditCount]) -> None:
     edits = {row.capability: row.edits for row in counts}
     for name, _ in limits:
-        if edits.get(name, 0) < TESTED:
-            raise UsageError(
-                f"`fail_under=` {name}: {edits.get(name, 0)} edits are too few to test; give texts for {TESTED}"
-            )
+        count = edits.get(name, 0)
+        if count < TESTED:
+            raise UsageError(f"`fail_under=` {name}: {count} edits are too few to test; give texts for {TESTED}")
 
 
 def _measured(
@@ -521,10 +514,12 @@ def _measured(
         yield StressedSystem(RANDOM, REFERENCE, outcomes_of(random_scores, cases, settings.tolerance))
 
 
-def _caught(settings: StressSettings, reranker: Reranker, first: Outcomes) -> dict[str, float]:
+def _caught(settings: StressSettings, reranker: Reranker | None, systems: Sequence[StressedSystem]) -> dict[str, float]:
     """By family, the share of edits that the first system fails and the reranker passes, of at most 50."""
+    if reranker is None:
+        return {}
     chosen: list[EditCase] = []
-    for outcomes in first.values():
+    for outcomes in systems[0].outcomes.values():
         failed = [outcome.case for outcome in outcomes if not outcome.passed and outcome.case.edit.changes_meaning]
         chosen += failed[:RERANKED]
     if not chosen:
@@ -540,8 +535,10 @@ def _share(outcomes: Sequence[Outcome]) -> float:
 
 def _rates(systems: Sequence[StressedSystem], caught: Mapping[str, float]) -> list[PassRate]:
     """A row for each family and system, with Holm's correction over all tests."""
+    if not systems:
+        return []
     rates: list[PassRate] = []
-    for family in systems[0].outcomes if systems else ():
+    for family in systems[0].outcomes:
         first: dict[str, float] = {}
         for system in systems:
             outcomes = system.outcomes[family]
@@ -561,18 +558,15 @@ def _rates(systems: Sequence[StressedSystem], caught: Mapping[str, float]) -> li
                 cost=_cost(outcomes),
             )
             if first:
-                p = _p_value(first, shares) if len(outcomes) >= TESTED else None
-                row = replace(row, difference=rate - mean(first), p=p)
+                row = replace(row, difference=rate - mean(first))
+                if len(outcomes) >= TESTED:
+                    row = replace(row, p=max(paired_t_test(first, shares).p, randomisation_test(first, shares)))
             else:
                 row = replace(row, caught=caught.get(family))
                 first = shares
             rates.append(row)
     corrected = iter(holm([row.p for row in rates if row.p is not None]))
     return [row if row.p is None else replace(row, p=next(corrected)) for row in rates]
-
-
-def _p_value(first: dict[str, float], shares: dict[str, float]) -> float:
-    return max(paired_t_test(first, shares).p, randomisation_test(first, shares))
 
 
 def _cost(outcomes: Sequence[Outcome]) -> float:
@@ -582,7 +576,7 @@ def _cost(outcomes: Sequence[Outcome]) -> float:
 
 def _worst(system: StressedSystem) -> Iterator[FailedEdit]:
     """The edits of each family that fail by most, by the distance of the original to unrelated texts."""
-    for family, outcomes in system.outcomes.items():
+    for outcomes in system.outcomes.values():
         failed = [outcome for outcome in outcomes if not outcome.passed]
         # an edit fails by too small a fall, a control by too large a one
         failed.sort(key=attrgetter("excess"), reverse=not outcomes[0].case.edit.changes_meaning)
@@ -590,7 +584,7 @@ def _worst(system: StressedSystem) -> Iterator[FailedEdit]:
             case = outcome.case
             yield FailedEdit(
                 system=system.name,
-                capability=family,
+                capability=case.edit.family,
                 edit=case.edit.name,
                 id=case.id,
                 query=case.query,

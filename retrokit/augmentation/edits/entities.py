@@ -51,7 +51,7 @@ def _names_of_places(sentence: str) -> Iterator[tuple[str, str, int]]:
             yield _KIND_OF_PLACE[match[0]], match[0], match.start()
 
 
-@family("entities", mentioned=True)
+@family("entities", mentioned=True, needs_corpus=True)
 def entities(subject: Subject) -> Iterator[Rewriting]:
     """*HIV infection* → *HCV infection*, *in France* → *in Brazil*"""
     sentence = subject.passage.sentence

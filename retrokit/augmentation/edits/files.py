@@ -121,11 +121,16 @@ def _sources(
 
 
 def near_miss_families(names: Sequence[str]) -> tuple[Family, ...]:
-    """The named families. Raises :class:`UsageError` as :func:`load_families`, and for one that keeps the meaning."""
+    """The named families. Raises :class:`UsageError` as :func:`load_families`, and for one that keeps the meaning, or
+    that needs a corpus: a sentence is edited on its own here."""
     families = load_families(names)
     controls = [family.name for family in families if not family.changes_meaning]
     if controls:
         raise UsageError(f"{', '.join(controls)}: keeps the meaning, and so makes no near-misses; name other families")
+    of_corpus = [family.name for family in families if family.needs_corpus]
+    if of_corpus:
+        problem = "takes words or names from other texts, which only probe stress has"
+        raise UsageError(f"{', '.join(of_corpus)}: {problem}; name other families")
     return families
 
 
