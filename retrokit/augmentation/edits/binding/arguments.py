@@ -242,11 +242,9 @@ def located(view: BindingView) -> Iterator[Named]:
         other = None if at is None else view.starting.get(at + 1)
         if other is None or not _are_bodies(view, subject, other):
             continue
-        if verb is None:
-            ends, changes = view.codes[other.end] == ".", view.swapped(subject, other)
-        else:
-            ends, changes = view.codes[other.end] in ".PsT", view.exchange(subject, verb, other)
-        if ends and changes:
+        ends = ".PsT" if verb else "."
+        changes = view.exchange(subject, verb, other) if verb else view.swapped(subject, other)
+        if changes and view.codes[other.end] in ends:
             yield "swap-located", changes
 
 

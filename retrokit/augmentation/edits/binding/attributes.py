@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from retrokit.augmentation.edits.binding.fit import GROUPS, TERMS, VERBS, WORDS, BindingView
 from retrokit.augmentation.edits.binding.links import changes_before
@@ -44,28 +45,54 @@ def _adjective_kinds(view: BindingView, at: int) -> set[str]:
 
 def _goes_with(view: BindingView, adjective: int, phrase: Phrase) -> bool:
     """Whether an adjective fits another phrase's head."""
-    for name, fits in _HEADS_OF:
-        if view.words[adjective] in WORDS[name]:
-            return fits(view, phrase)
+    for fit in FITS:
+        if view.words[adjective] in WORDS[fit.adjectives]:
+            return fit.holds(view, phrase)
     return True
 
 
+class Fit(NamedTuple):
+    """Adjectives that do not fit every noun: the list of them, when they fit a phrase, and a sentence in which one fits
+    the first noun and not the second."""
+
+    adjectives: str
+    holds: Callable[[BindingView, Phrase], bool]
+    sentence: str
+
+
 _OF_PROCESSES = re.compile("(?:tion|sion|ment|ing|sis|growth|change|rise|spread|speed|rate)$")
-_HEADS_OF: list[tuple[str, Callable[[BindingView, Phrase], bool]]] = [
-    # a heavy boy, a heavy box; not: a heavy idea
-    ("physical-adjectives", lambda view, phrase: view.kind_of(phrase) in ("animate", "concrete")),
-    # an angry boy; not: an angry box
-    ("animate-adjectives", lambda view, phrase: view.kind_of(phrase) == "animate"),
-    # numerous boys; not: numerous luck
-    ("plural-adjectives", lambda view, phrase: phrase.plural is True),
-    # large boys, a large boy; not: large water
-    ("count-adjectives", lambda view, phrase: phrase.plural is True or view.codes[phrase.start] in "dpt"),
-    # a high rate; not: a high boy
-    ("scale-adjectives", lambda view, phrase: view.head(phrase) in WORDS["measures"] | WORDS["scaled"]),
-    # rapid growth; not: a rapid box
-    ("process-adjectives", lambda view, phrase: _OF_PROCESSES.search(view.head(phrase)) is not None),
+FITS = [
+    Fit(
+        "physical-adjectives",
+        lambda view, phrase: view.kind_of(phrase) in ("animate", "concrete"),
+        "The heavy boy had a heavy idea.",
+    ),
+    Fit(
+        "animate-adjectives",
+        lambda view, phrase: view.kind_of(phrase) == "animate",
+        "The angry boy had an angry idea.",
+    ),
+    Fit(
+        "plural-adjectives",
+        lambda view, phrase: phrase.plural is True,
+        "The numerous boys had a numerous idea.",
+    ),
+    Fit(
+        "count-adjectives",
+        lambda view, phrase: phrase.plural is True or view.codes[phrase.start] in "dpt",
+        "The large boy had large water.",
+    ),
+    Fit(
+        "scale-adjectives",
+        lambda view, phrase: view.head(phrase) in WORDS["measures"] | WORDS["scaled"],
+        "The high rate was a high idea.",
+    ),
+    Fit(
+        "process-adjectives",
+        lambda view, phrase: _OF_PROCESSES.search(view.head(phrase)) is not None,
+        "The rapid growth was a rapid idea.",
+    ),
 ]
-"""The lists of adjectives that do not fit every noun, with what a phrase must be for them."""
 
 
 def _swapped_words(view: BindingView, first: int, second: int) -> list[Change]:
