@@ -351,7 +351,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
         seed=settings.seed,
         rates=rates,
         counts=counts,
-        worst=[failed for system in systems if system.role == SYSTEM for failed in _worst(system)],
+        worst=list(_worst(systems)),
         gates=gates,
         sure=list(_sure(settings)),
     )
@@ -574,26 +574,29 @@ def _cost(outcomes: Sequence[Outcome]) -> float:
     return float(np.median(shares)) if shares else 0.0
 
 
-def _worst(system: StressedSystem) -> Iterator[FailedEdit]:
-    """The edits of each family that fail by most, by the distance of the original to unrelated texts."""
-    for outcomes in system.outcomes.values():
-        failed = [outcome for outcome in outcomes if not outcome.passed]
-        # an edit fails by too small a fall, a control by too large a one
-        failed.sort(key=attrgetter("excess"), reverse=not outcomes[0].case.edit.changes_meaning)
-        for outcome in failed[:WORST]:
-            case = outcome.case
-            yield FailedEdit(
-                system=system.name,
-                capability=case.edit.family,
-                edit=case.edit.name,
-                id=case.id,
-                query=case.query,
-                original=case.edit.before,
-                edited=case.edit.after,
-                edited_query=case.edited_query,
-                fall=outcome.edit.fall,
-                bound=outcome.bound,
-            )
+def _worst(systems: Sequence[StressedSystem]) -> Iterator[FailedEdit]:
+    """The edits of each system and family that fail by most, by the distance of the original to unrelated texts."""
+    for system in systems:
+        if system.role != SYSTEM:
+            continue
+        for outcomes in system.outcomes.values():
+            failed = [outcome for outcome in outcomes if not outcome.passed]
+            # an edit fails by too small a fall, a control by too large a one
+            failed.sort(key=attrgetter("excess"), reverse=not outcomes[0].case.edit.changes_meaning)
+            for outcome in failed[:WORST]:
+                case = outcome.case
+                yield FailedEdit(
+                    system=system.name,
+                    capability=case.edit.family,
+                    edit=case.edit.name,
+                    id=case.id,
+                    query=case.query,
+                    original=case.edit.before,
+                    edited=case.edit.after,
+                    edited_query=case.edited_query,
+                    fall=outcome.edit.fall,
+                    bound=outcome.bound,
+                )
 
 
 def _gates(rates: Sequence[PassRate], limits: Sequence[tuple[str, float]], source: str) -> Iterator[Gate]:
