@@ -190,11 +190,10 @@ class StressProbe(Findings):
     def _sure_sheets(self) -> Iterator[Sheet]:
         if self.sure:
             systems = list(dict.fromkeys(row.system for row in self.sure))
-            cells = [
-                [testbed, measure, *(f"{getattr(row, measure):.3f}" for row in rows)]
-                for testbed, rows in grouped(self.sure, "testbed").items()
-                for measure in MEASURES
-            ]
+            cells = []
+            for testbed, rows in grouped(self.sure, "testbed").items():
+                for measure in MEASURES:
+                    cells.append([testbed, measure, *(f"{getattr(row, measure):.3f}" for row in rows)])
             yield Sheet("SURE: rank consistency with the reference", ["testbed", "measure", *systems], 2, cells)
 
     def _worst_sheets(self) -> Iterator[Sheet]:
@@ -368,7 +367,7 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
     for name, limit in limits:
         if not 0 <= limit <= 1:
             raise UsageError(f"`fail_under=` {name}={limit:g}: a pass rate is from 0 to 1")
-    requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in limits))]
+    requests += [(registry, name) for name in (*settings.capabilities, *dict(limits))]
     parse_all(requests)
     if settings.sure is not None:
         tasks.create(f"sure:{settings.sure}")

@@ -332,7 +332,9 @@ class View:
         """The changes that make a finite verb agree with another subject; None if unclear."""
         word = self.words[finite]
         form = agreeing(word, self.tags[finite], plural, subject)
-        return None if form is None else [Change(finite, finite + 1, form)] if form != word else []
+        if form is None:
+            return None
+        return [Change(finite, finite + 1, form)] if form != word else []
 
     def as_subject(self, phrase: Phrase) -> str:
         """The phrase's words for use as a subject inside a sentence."""

@@ -96,7 +96,7 @@ def _to_active(view: BindingView, subject: Phrase, verb: VerbGroup, other: Phras
     auxiliaries = re.sub("[rm!]", "", codes[:-1])
     finite = view.words[verb.finite]
     if auxiliaries == "B" and "!" not in codes:
-        tag = "VBD" if finite in ("was", "were") else "VB" if finite in ("are", "am") else "VBZ"
+        tag = {"was": "VBD", "were": "VBD", "are": "VB", "am": "VB"}.get(finite, "VBZ")
         link = verb.finite
     elif auxiliaries in ("ME", "BG", "HK"):
         tag = {"ME": "VB", "BG": "VBG", "HK": "VBN"}[auxiliaries]

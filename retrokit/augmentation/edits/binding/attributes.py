@@ -198,7 +198,7 @@ def modifiers(view: BindingView) -> Iterator[Named]:
 
 
 def _modifiers_part(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
-    """Whether two nouns say different things of different heads, and neither belongs to only its head."""
+    """Whether two nouns say different things of different heads, and neither makes a name or a term with its head."""
     a, b = view.words[first], view.words[second]
     if a == b or _share_group("synonyms", a, b) or view.head(phrase) == view.head(other):
         return False

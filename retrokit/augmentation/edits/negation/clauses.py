@@ -182,7 +182,7 @@ class ClauseView(View):
         return self.after_focus(first if before_verb else i)
 
     def after_focus(self, i: int) -> int:
-        """The first token from ``i`` on that is no word that comes before *not*."""
+        """The first token from ``i`` on that is no word after which *not* comes."""
         while self.words[i] in WORDS["before-not"]:
             i += 1
         return i

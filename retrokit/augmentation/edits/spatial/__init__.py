@@ -315,11 +315,17 @@ def _is_room(view: View, index: int) -> bool:
     return is_place and WORDS["abstract-places"].isdisjoint(view.words[index + 1 : index + 3])
 
 
-_CONTAINER_FORMS = {
-    base + ending if not (base.endswith("e") and ending in {"ed", "ing"}) else base[:-1] + ending: penn
-    for base in WORDS["containers"] - {"embed"}
-    for ending, penn in {"": "VB", "s": "VBZ", "ed": "VBN", "ing": "VBG"}.items()
-}
+def _container_forms() -> Iterator[tuple[str, str]]:
+    """The forms of verbs of putting something into a container, with their Penn tags: *placed*, *inserting*."""
+    for base in WORDS["containers"] - {"embed"}:
+        yield base, "VB"
+        yield f"{base}s", "VBZ"
+        stem = base.removesuffix("e")
+        yield f"{stem}ed", "VBN"
+        yield f"{stem}ing", "VBG"
+
+
+_CONTAINER_FORMS = dict(_container_forms())
 
 
 def from_name(view: View, index: int) -> Named | None:
