@@ -405,7 +405,7 @@ def test_sure_is_not_paired_by_order(corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr("retrokit.probing.stress.evaluate_systems", reversed_results)
     spec = f"{small_folder(tmp_path / 'sure')},reference=static:16"
-    systems = ["static:24", "bm25"]
+    systems = ["static:24", "static:8"]
     probe = probe_stress(systems, str(corpus), capabilities=["case"], with_="none", sure=spec)
     expected = {
         result.encoder: result.metrics["rdc"] for result in retrokit.evaluate(systems, [f"sure:{spec}"]).results
