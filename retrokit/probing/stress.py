@@ -58,7 +58,7 @@ RERANKED = 50
 _ROUNDING = 1e-6
 _CONTEXT = 40
 
-Outcomes = Mapping[str, Sequence["Outcome"]]
+Outcomes = Mapping[str, Sequence["EditOutcome"]]
 """The outcomes of edits by their families."""
 
 
@@ -260,7 +260,7 @@ def _shortened(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EditOutcome:
     """What a system makes of an edit: whether it passes, the bound of its fall, and the distance between the original
     and unrelated texts."""
 
@@ -286,7 +286,7 @@ def outcomes_of(score: Scores, cases: Sequence[EditCase], tolerance: float, name
     return grouped(outcomes, "case.edit.family")
 
 
-def _outcome(edit: ScoredEdit, tolerance: float) -> Outcome:
+def _outcome(edit: ScoredEdit, tolerance: float) -> EditOutcome:
     original, fall = edit.original, edit.fall
     distance = 0.0
     if edit.unrelated:
@@ -294,9 +294,9 @@ def _outcome(edit: ScoredEdit, tolerance: float) -> Outcome:
     rounding = _ROUNDING * max(1.0, abs(original))
     if edit.case.edit.changes_meaning:
         bound = max((abs(original - score) for score in edit.harmless), default=0.0)
-        return Outcome(edit, fall > bound + rounding, bound, distance)
+        return EditOutcome(edit, fall > bound + rounding, bound, distance)
     bound = tolerance * max(distance, 0.0)
-    return Outcome(edit, fall <= bound + rounding and distance > 0, bound, distance)
+    return EditOutcome(edit, fall <= bound + rounding and distance > 0, bound, distance)
 
 
 def random_scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
@@ -527,7 +527,7 @@ def _caught(settings: StressSettings, reranker: Reranker | None, systems: Sequen
     return {family: _share(outcomes) for family, outcomes in reranked.items()}
 
 
-def _share(outcomes: Sequence[Outcome]) -> float:
+def _share(outcomes: Sequence[EditOutcome]) -> float:
     """The share of edits that pass."""
     return sum(outcome.passed for outcome in outcomes) / len(outcomes)
 
@@ -568,7 +568,7 @@ def _rates(systems: Sequence[StressedSystem], caught: Mapping[str, float]) -> li
     return [row if row.p is None else replace(row, p=next(corrected)) for row in rates]
 
 
-def _cost(outcomes: Sequence[Outcome]) -> float:
+def _cost(outcomes: Sequence[EditOutcome]) -> float:
     shares = [outcome.edit.fall / outcome.distance for outcome in outcomes if outcome.distance > 0]
     return float(np.median(shares)) if shares else 0.0
 
