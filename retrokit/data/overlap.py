@@ -233,14 +233,7 @@ def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], exampl
     """The overlap of each test with the records of the sources, with up to ``examples`` queries and documents each."""
     shingles = Shingles()
     finders_by_test = {name: _finders(test, shingles) for name, test in tests.items()}
-    test_pairs = {_code(*pair) for test in tests.values() for pair in test.pairs}
-    seen_pairs: set[tuple[int, int]] = set()
-    for source in sources:
-        for record in source.records:
-            anchor, texts = texts_of_record(record)
-            code = _code(anchor, texts[0])
-            if code in test_pairs:
-                seen_pairs.add(code)
+    seen_pairs = _seen_pairs(tests.values(), sources)
     with progress("looking for overlaps", None, "texts") as advance:
         for side in _SIDES:
             for block in _blocks(_texts_of_side(sources, side)):
@@ -248,6 +241,19 @@ def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], exampl
                     finders[side].look_in(block)
                 advance(len(block))
     return [_overlap(name, test, finders_by_test[name], seen_pairs, examples) for name, test in tests.items()]
+
+
+def _seen_pairs(tests: Iterable[JudgedTexts], sources: Sequence[Source]) -> set[tuple[int, int]]:
+    """The codes of pairs of the tests that are pairs of the sources too."""
+    test_pairs = {_code(*pair) for test in tests for pair in test.pairs}
+    seen = set()
+    for source in sources:
+        for record in source.records:
+            anchor, texts = texts_of_record(record)
+            code = _code(anchor, texts[0])
+            if code in test_pairs:
+                seen.add(code)
+    return seen
 
 
 def _finders(test: JudgedTexts, shingles: Shingles) -> dict[str, TextFinder]:

@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
@@ -121,8 +122,7 @@ def rows_of_lines(
         cells = ((number, line.split("\t")) for number, line in lines)
         yield from _table(path, cells, expected, columns or {})
     elif start == "[" and str(path) != "-" and _is_array_of_rows(first):
-        for _ in lines:  # so that all of it is fed
-            pass
+        deque(lines, maxlen=0)  # so that all of it is fed
         for number, value in enumerate(read_json(path, "an array of rows", list), 1):
             yield number, read_row(json.dumps(value), path, number, columns)
     else:

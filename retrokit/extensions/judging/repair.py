@@ -205,7 +205,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
                 continue
             reason = "absent-documents" if query in queries else "absent-queries"
             changes.append(DataChange(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
-    copies, _ = copies_of(list(decoded), [document.full_text for document in decoded.values()], near=False)
+    copies = copies_of(list(decoded), [document.full_text for document in decoded.values()])
     for split, split_verdicts in verdicts.items():
         changes += _judge_again(name, split, qrels[split], split_verdicts, level, copies)
     write_beir(target, decoded.values(), mended.items(), qrels, answers)
