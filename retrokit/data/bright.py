@@ -78,19 +78,22 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
     if not judged:
         raise DataError(files["examples"][0], f"no example has a gold id in {key!r}")
     counts = {"repeated_documents": repeated, **_counts(judged, documents)}
-    faults = Faults(folder)
-    for kind_of_fault, problem in (
-        ("gold_not_in_documents", "gold ids are not documents"),
-        ("repeated_documents", "ids repeat"),
-    ):
-        if counts[kind_of_fault]:
-            faults.add(kind_of_fault, f"{counts[kind_of_fault]:,} {problem}")
+    _report(folder, counts)
     queries = {example.id: example.query for example in examples}
     qrels = {example.id: example.gold for example in judged}
     return BrightData(
         retrieval_data(domain, "long" if long else "short", documents, queries, qrels, counts),
         excluded={example.id: example.excluded for example in judged},
     )
+
+
+def _report(folder: Path, counts: Mapping[str, int]) -> None:
+    """Report gold ids that are not documents, and repeated ids; raises :class:`DataError` if faults are errors."""
+    faults = Faults(folder)
+    problems = {"gold_not_in_documents": "gold ids are not documents", "repeated_documents": "ids repeat"}
+    for kind, problem in problems.items():
+        if counts[kind]:
+            faults.add(kind, f"{counts[kind]:,} {problem}")
 
 
 def _counts(judged: Iterable[_Example], documents: Mapping[str, str]) -> Mapping[str, int]:

@@ -398,11 +398,16 @@ def _restored_generic(kind: Any, value: Any, field: str) -> Any:
     if issubclass(origin, Mapping):
         items = _typed(value, dict, field).items()
         return {name: restored(arguments[1], item, _within(field, name)) for name, item in items}
-    kinds = arguments
-    if origin is not tuple or ... in arguments:
-        kinds = arguments[:1] * len(_typed(value, list, field))
-    restored_items = _restored_items(kinds, _typed(value, list, field), field)
-    return tuple(restored_items) if origin is tuple else restored_items
+    return _restored_sequence(origin, arguments, value, field)
+
+
+def _restored_sequence(origin: Any, kinds: tuple[Any, ...], value: Any, field: str) -> Any:
+    """``value`` as a tuple, or as the list of any other sequence."""
+    values = _typed(value, list, field)
+    if origin is tuple and ... not in kinds:
+        return tuple(_restored_items(kinds, values, field))
+    items = _restored_items(kinds[:1] * len(values), values, field)
+    return tuple(items) if origin is tuple else items
 
 
 def _restored_items(kinds: Sequence[Any], values: Sequence[Any], field: str) -> list[Any]:

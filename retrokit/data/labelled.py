@@ -7,7 +7,7 @@ Near-misses are read as ``retrokit augment near-misses`` writes them (``anchor``
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -88,18 +88,12 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
     lines, texts = PackedTexts(), PackedTexts()
     labels: list[Any] = []
     seen_labels: dict[Any, Any] = {}
-    other_line: int | None = None
     for line, row in read_rows(path, _EXPECTED, seen.update):
         texts.append(row.content)
         lines.append(str(line))
         label = _label(row)
         labels.append(seen_labels.setdefault(label, label))  # one object for each label
-        if other_line is None and type(label) is not type(labels[0]):
-            other_line = line
-    if other_line is not None:
-        kind = _TYPES[type(labels[0])]
-        problem = f"this label is not a {kind}, as the one on line {lines[0]} is; expected one kind"
-        raise DataError(named(path), problem, other_line)
+    _check_one_type(path, lines, labels)
     rows: Sequence[int] = range(len(labels))
     if sample is not None and sample < len(rows):
         rows = sorted(random.Random(SEED).sample(rows, sample))
@@ -119,6 +113,15 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
 
 
 _TYPES = {int: "whole number", str: "string"}
+
+
+def _check_one_type(path: str | Path, lines: Sequence[str], labels: Sequence[Any]) -> None:
+    """Raise :class:`DataError` for labels of two types."""
+    for index, label in enumerate(labels):
+        if type(label) is not type(labels[0]):
+            kind = _TYPES[type(labels[0])]
+            problem = f"this label is not a {kind}, as the one on line {lines[0]} is; expected one kind"
+            raise DataError(named(path), problem, int(lines[index]))
 
 
 def _label(row: Row) -> Any:
@@ -229,10 +232,7 @@ def read_labelled_pairs(
         if family != FAMILY:
             problem = "contains labelled pairs, which have no families"
             raise UsageError(f"{named(path)} {problem}: leave out family={family}")
-        pairs = [*map(_labelled_pair, rows)]
-        if len({pair.same for pair in pairs}) < 2:
-            raise DataError(named(path), f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
-        return pairs
+        return _labelled_pairs(path, rows)
     if family != FAMILY and not any(family in row for row in rows):
         raise first.wrong(f"no line has a field {family!r}; the fields are {fields_of(first)}")
     if "near_miss" in first:
@@ -244,12 +244,17 @@ def read_labelled_pairs(
     return [*chain.from_iterable(read(row, family) for row in rows)]
 
 
-def _labelled_pair(row: Row) -> LabelledPair:
-    label = row.get("label")
-    if label not in (0, 1):
-        problem = label if isinstance(label, (int, float, str)) else kind_of(label)
-        raise row.wrong(f"field 'label' should be 0 or 1, found {problem}")
-    return LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label))
+def _labelled_pairs(path: str | Path, rows: Iterable[Row]) -> list[LabelledPair]:
+    pairs = []
+    for row in rows:
+        label = row.get("label")
+        if label not in (0, 1):
+            problem = label if isinstance(label, (int, float, str)) else kind_of(label)
+            raise row.wrong(f"field 'label' should be 0 or 1, found {problem}")
+        pairs.append(LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label)))
+    if len({pair.same for pair in pairs}) < 2:
+        raise DataError(named(path), f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
+    return pairs
 
 
 def _near_miss(row: Row, family: str) -> Iterator[LabelledNearMiss]:
@@ -266,9 +271,7 @@ def _near_misses(row: Row, family: str) -> Iterator[LabelledNearMiss]:
     return _built(row, anchor, positive, negatives, family)
 
 
-def _built(
-    row: Row, anchor: str, positive: str, near_misses: Sequence[str], family: str
-) -> Iterator[LabelledNearMiss]:
+def _built(row: Row, anchor: str, positive: str, near_misses: Sequence[str], family: str) -> Iterator[LabelledNearMiss]:
     for number, text in enumerate(near_misses, 1):
         if text == anchor:
             raise row.wrong("the near-miss is the text itself")

@@ -65,10 +65,14 @@ def evaluate_run(
     for query, scores in evaluator.evaluate(_plain(run, qrels)).items():
         for name, measure in by_trec.items():
             value = scores[measure.replace(".", "_")]
-            if measure == "recip_rank" and value and round(1 / value) > int(name.partition("@")[2]):
-                value = 0.0
-            results[name][query] = value
+            results[name][query] = _cut_off(value, name) if measure == "recip_rank" else value
     return results
+
+
+def _cut_off(reciprocal_rank: float, name: str) -> float:
+    """0 for a rank beyond the cut-off in a metric's name, which trec_eval does not have for this one."""
+    cutoff = int(name.partition("@")[2])
+    return reciprocal_rank if reciprocal_rank and round(1 / reciprocal_rank) <= cutoff else 0.0
 
 
 def _plain(run: Run, queries: Container[str]) -> dict[str, dict[str, float]]:

@@ -116,15 +116,15 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
         UsageError: there is no variant that all have judged.
     """
     annotators = tuple(verdicts)
-    common = [variant for variant in verdicts[annotators[0]] if all(variant in judged for judged in verdicts.values())]
+    common = sorted(set.intersection(*map(set, verdicts.values())))
     if not common:
         raise UsageError(f"no variant is judged by all annotators: {', '.join(annotators)}")
     table = {name: np.array([verdicts[name][variant] for variant in common]) for name in annotators}
+    kind_of_variant = np.array([kind for _, kind in common])
     kinds = {}
     for kind in VARIANT_FILES:
-        is_kind = np.array([variant[1] == kind for variant in common])
-        if is_kind.any():
-            kinds[kind] = _joint(annotators, table, is_kind)
+        if kind in kind_of_variant:
+            kinds[kind] = _joint(annotators, table, kind_of_variant == kind)
     cohen = {pair: _cohen_kappa(table[pair[0]], table[pair[1]]) for pair in combinations(annotators, 2)}
     qualified = np.sum(list(table.values()), axis=0)  # by how many annotators
     count = len(annotators)
