@@ -125,7 +125,7 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
     for kind in VARIANT_FILES:
         if kind in kind_of_variant:
             kinds[kind] = _joint(annotators, table, kind_of_variant == kind)
-    cohen = {pair: _cohen_kappa(table[pair[0]], table[pair[1]]) for pair in combinations(annotators, 2)}
+    cohen = {(a, b): _cohen_kappa(table[a], table[b]) for a, b in combinations(annotators, 2)}
     qualified = np.sum(list(table.values()), axis=0)  # by how many annotators
     count = len(annotators)
     return Agreement(
