@@ -493,8 +493,9 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
     records: Sequence[Any] = source.records
     texts = RecordTexts(records)
     total = len(records) + source.counts.get("duplicates", 0)
+    contradictions = chain(_contradicting_negatives(records), _contradicting_scores(records))
     faults = [
-        *_contradictions(records, examples),
+        *faults_of("contradicting-labels", "pairs", contradictions, len(records), examples),
         *faults_of("repeated-lines", "records", (f"record {index + 1}" for index in repeated(source)), total, examples),
         *faults_of("self-pairs", "pairs", _self_pairs(records), len(records), examples),
         *of_texts("texts", range(1, len(texts) + 1), texts, examples),
@@ -536,11 +537,6 @@ class RecordTexts:
             anchor, texts = texts_of_record(record)
             yield anchor
             yield from texts
-
-
-def _contradictions(records: Sequence[Pair | ScoredPair | Unlabelled], examples: int) -> list[DataFault]:
-    items = chain(_contradicting_negatives(records), _contradicting_scores(records))
-    return faults_of("contradicting-labels", "pairs", items, len(records), examples)
 
 
 def _contradicting_negatives(records: Sequence[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:

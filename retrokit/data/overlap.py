@@ -232,7 +232,9 @@ class Overlap:
 def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:
     """The overlap of each test with the records of the sources, with up to ``examples`` queries and documents each."""
     shingles = Shingles()
-    finders_by_test = {name: _finders(test, shingles) for name, test in tests.items()}
+    finders_by_test = {}
+    for name, test in tests.items():
+        finders_by_test[name] = {side: TextFinder(getattr(test, side), shingles) for side in _SIDES}
     seen_pairs = _seen_pairs(tests.values(), sources)
     with progress("looking for overlaps", None, "texts") as advance:
         for side in _SIDES:
@@ -254,10 +256,6 @@ def _seen_pairs(tests: Iterable[JudgedTexts], sources: Sequence[Source]) -> set[
             if code in test_pairs:
                 seen.add(code)
     return seen
-
-
-def _finders(test: JudgedTexts, shingles: Shingles) -> dict[str, TextFinder]:
-    return {side: TextFinder(getattr(test, side), shingles) for side in _SIDES}
 
 
 def _overlap(

@@ -289,15 +289,11 @@ def _packed(records: Iterable[Any]) -> tuple[Sequence[Any], bool]:
     packed = PackedRecords()
     stream = iter(records)
     for record in stream:
-        if any(isinstance(item, Image) for item in _items_of(record)):
+        anchor, texts = texts_of_record(record)
+        if any(isinstance(item, Image) for item in (anchor, *texts)):
             return [*packed, record, *stream], True
         packed.append(record)
     return packed, False
-
-
-def _items_of(record: Any) -> tuple[str, ...]:
-    anchor, texts = texts_of_record(record)
-    return anchor, *texts
 
 
 def part_of(source: Source, keep: np.ndarray) -> Source:

@@ -614,25 +614,35 @@ def explanations(
     for task, task_data in data.items():
         first, *others = [result for result in results if result.task == task]
         metric = leading_metric(first.main_metric, shown[task])
-        texts = dict(zip(task_data.document_ids, task_data.documents, strict=True))
-        queries = dict(zip(task_data.query_ids, task_data.queries, strict=True))
         for other in others:
             before, after = first.per_query[metric], other.per_query[metric]
-            change = {query: after[query] - before[query] for query in queries}
+            change = {query: after[query] - before[query] for query in task_data.query_ids}
             moved = []
             for query in sorted(filter(change.get, change), key=lambda query: -abs(change[query]))[:count]:
-                then, now = ranks(first.run.get(query, {})), ranks(other.run.get(query, {}))
-                documents = [
-                    MovedDocument(id, grade, then.get(id), now.get(id), texts[id])
-                    for id, grade in task_data.qrels[query].items()
-                    if grade >= task_data.level and id in texts
-                ]
-                documents.sort(key=_movement, reverse=True)
-                top, left_out = documents[:MOST_DOCUMENTS], len(documents[MOST_DOCUMENTS:])
-                moved.append(MovedQuery(query, queries[query], before[query], after[query], top, left_out))
+                documents = _moved_documents(task_data, query, first, other)
+                moved.append(
+                    MovedQuery(
+                        query,
+                        task_data.queries_by_id[query],
+                        before=before[query],
+                        after=after[query],
+                        documents=documents[:MOST_DOCUMENTS],
+                        others=len(documents[MOST_DOCUMENTS:]),
+                    )
+                )
             counts = counted(change.values())
             entries.append(Explanation(first.task, metric, first.name, other.name, *counts, moved))
     return entries
+
+
+def _moved_documents(data: RetrievalData, query: str, first: Result, other: Result) -> list[MovedDocument]:
+    """The relevant documents of a query, those first whose reciprocal rank changed most."""
+    before, after = ranks(first.run.get(query, {})), ranks(other.run.get(query, {}))
+    documents = []
+    for id, grade in data.qrels[query].items():
+        if grade >= data.level and id in data.documents_by_id:
+            documents.append(MovedDocument(id, grade, before.get(id), after.get(id), data.documents_by_id[id]))
+    return sorted(documents, key=_movement, reverse=True)
 
 
 def _movement(document: MovedDocument) -> float:

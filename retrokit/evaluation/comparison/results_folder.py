@@ -88,7 +88,7 @@ class ResultsFolder:
             record = self._valid(key)
             if record is not None:
                 records[name] = record
-            if keep_runs or record is None or not _has(record, request):
+            if keep_runs or record is None or not set(request.metrics) <= set(record.asked):
                 missing.append(name)
                 metrics += record.asked if record is not None else []
         self._used += len(keys) - len(missing)
@@ -198,11 +198,6 @@ class ResultsFolder:
         write_json(file, {"checksum": _checksum(content), **content})
         self._computed += 1
         return record
-
-
-def _has(record: Record, request: Request) -> bool:
-    """Whether a record has all metrics of the request."""
-    return set(request.metrics) <= set(record.asked)
 
 
 def _requested_part(record: Record, request: Request) -> Result:

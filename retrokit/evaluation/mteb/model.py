@@ -24,10 +24,11 @@ from mteb.types import PromptType
 
 from retrokit.data.prompted import Prompted
 from retrokit.encoders.prompts import DEFAULT_TEMPLATE
-from retrokit.evaluation.tasks.base import prepared, run_of
+from retrokit.evaluation.tasks.base import run_of
 from retrokit.evaluation.tasks.labelled import majority
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.dense import Dense
+from retrokit.ranking.retrieval.embeddings import prepared_rows
 from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
@@ -159,7 +160,7 @@ class MtebModel(MtebSearch):
         """Embeddings float32 ``[n, d]`` of batches of texts: raw, or prepared for the tasks that feed a learner."""
         role: Role = "query" if prompt_type == PromptType.query else "document"
         raw = self.embeddings.embed(self._texts(inputs, task_metadata, prompt_type), role)
-        return prepared(self.scorer, raw) if task_metadata.type in self._fed_to_a_learner else raw
+        return prepared_rows(self.scorer, raw, "document") if task_metadata.type in self._fed_to_a_learner else raw
 
     @torch.inference_mode()
     def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:

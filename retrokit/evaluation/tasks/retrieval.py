@@ -114,14 +114,14 @@ class Retrieval(SearchTask):
         return TuningQueries(self.documents, other.queries, other.left_out, self.depth([metric]), measure, about)
 
     def restricted(self, queries: Set[str], documents: Set[str]) -> Retrieval:
-        texts = dict(zip(self.data.document_ids, self.data.documents, strict=True))
-        queries_by_id = dict(zip(self.data.query_ids, self.data.queries, strict=True))
+        data = self.data
         restricted = retrieval_data(
-            *(self.data.name, self.data.split),
-            {id: text for id, text in texts.items() if id in documents},
-            {id: text for id, text in queries_by_id.items() if id in queries},
-            {id: grades for id, grades in self.data.qrels.items() if id in queries},
-            level=self.data.level,
+            data.name,
+            data.split,
+            documents={id: data.documents_by_id[id] for id in data.document_ids if id in documents},
+            queries={id: data.queries_by_id[id] for id in data.query_ids if id in queries},
+            qrels={id: grades for id, grades in data.qrels.items() if id in queries},
+            level=data.level,
         )
         return Retrieval(restricted, self.ignore_identical_ids, self._out)
 
