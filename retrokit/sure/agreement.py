@@ -134,7 +134,7 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
         joint=[_joint(names, table) for names in _groups(annotators)],
         kinds=kinds,
         cohen=cohen,
-        fleiss=fleiss_kappa(np.column_stack([qualified, count - qualified]).tolist()) if count > 1 else None,
+        fleiss=fleiss_kappa(np.column_stack([qualified, count - qualified]).tolist()),
         same=float(np.mean((qualified == 0) | (qualified == count))),
     )
 
@@ -167,7 +167,7 @@ def _joint(names: tuple[str, ...], table: Mapping[str, np.ndarray], is_counted: 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
     """Fleiss' κ: ``counts[i][j]`` raters put subject i into category j; each subject has the same number of raters.
 
-    1 is perfect agreement, 0 that of chance; ``None`` where all say the same of all subjects.
+    1 is perfect agreement, 0 that of chance; ``None`` of one rater, and where all say the same of all subjects.
 
     Fleiss, "Measuring nominal scale agreement among many raters", 1971.
 
@@ -175,6 +175,8 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
     (1.0, None)
     """
     raters, subjects = sum(counts[0]), len(counts)
+    if raters == 1:
+        return None
     observed = sum(count * (count - 1) for count in chain.from_iterable(counts)) / (subjects * raters * (raters - 1))
     shares = [sum(column) / (subjects * raters) for column in zip(*counts, strict=True)]
     expected = sum(share * share for share in shares)

@@ -86,11 +86,13 @@ class ResultsFolder:
         metrics = list(request.metrics)  # with those of the records that are replaced
         for name, key in keys.items():
             record = self._valid(key)
-            if record is not None:
-                records[name] = record
-            if keep_runs or record is None or not set(request.metrics) <= set(record.asked):
+            if record is None:
                 missing.append(name)
-                metrics += record.asked if record is not None else []
+                continue
+            records[name] = record
+            if keep_runs or not set(request.metrics) <= set(record.asked):
+                missing.append(name)
+                metrics += record.asked
         self._used += len(keys) - len(missing)
         if missing or not keys:
             similarities = _similarities(request, keys, missing)
