@@ -252,6 +252,13 @@ def check_exists(path: str) -> None:
         raise DataError(path, damage(FileNotFoundError()))
 
 
+def check_is_folder(path: str | Path, expected: str, hint: str = "") -> None:
+    """Raise :class:`DataError` for what is no folder; ``expected`` says what the folder should contain."""
+    if not os.path.isdir(path):
+        problem = "is a file" if os.path.exists(path) else "does not exist"
+        raise DataError(path, f"{problem}{hint}; expected {expected}")
+
+
 def damage(error: Exception) -> str:
     """What is wrong with a file, after its name, given what reading it has raised."""
     match error:

@@ -83,23 +83,33 @@ class ResultsFolder:
         """
         keys = self._keys(task, request)
         records: dict[str, Record] = {}
+        missing = []
+        metrics = list(request.metrics)  # with those of the records that are replaced
         for name, key in keys.items():
             record = self._valid(key)
-            if record is not None:
-                records[name] = record
-        missing = [name for name in keys if keep_runs or name not in records or not _has(records[name], request)]
+            if record is None:
+                missing.append(name)
+                continue
+            records[name] = record
+            if keep_runs or not set(request.metrics) <= set(record.asked):
+                missing.append(name)
+                metrics += record.asked
         self._used += len(keys) - len(missing)
         if missing or not keys:
-            metrics = list(request.metrics)  # with those of the records that are replaced
-            for name in missing:
-                if name in records:
-                    metrics += records[name].asked
-            metrics = list(dict.fromkeys(metrics))
             similarities = _similarities(request, keys, missing)
-            for result in task.evaluate(replace(request, similarities=similarities, metrics=metrics)):
-                key = keys.get(result.similarity) or _key_of_no_use(result, self._digest(task))
-                records[result.similarity] = self._write(key, result, metrics, task, training)
+            requested = replace(request, similarities=similarities, metrics=list(dict.fromkeys(metrics)))
+            records |= self._computed_records(task, requested, keys, training)
         return [_requested_part(records[name], request) for name in (keys or records)]
+
+    def _computed_records(
+        self, task: Task, request: Request, keys: Mapping[str, dict[str, Any]], training: Training | None
+    ) -> dict[str, Record]:
+        """The new records of a request by similarity, written."""
+        records = {}
+        for result in task.evaluate(request):
+            key = keys.get(result.similarity) or _key_of_no_use(result, self._digest(task))
+            records[result.similarity] = self._write(key, result, list(request.metrics), task, training)
+        return records
 
     def report(self) -> None:
         """Report how many results were used again."""
@@ -191,11 +201,6 @@ class ResultsFolder:
         write_json(file, {"checksum": _checksum(content), **content})
         self._computed += 1
         return record
-
-
-def _has(record: Record, request: Request) -> bool:
-    """Whether a record has all metrics of the request."""
-    return set(request.metrics) <= set(record.asked)
 
 
 def _requested_part(record: Record, request: Request) -> Result:

@@ -305,22 +305,20 @@ def pairs(
     """
     seen = hashlib.sha256()
     examples = read_labelled_pairs(path, seen.update, family)
-    labelled = [example for example in examples if isinstance(example, LabelledPair)]
-    near_misses = [example for example in examples if isinstance(example, LabelledNearMiss)]
-    is_gate = gate or paraphrases is not None
-    if labelled and is_gate:
-        raise UsageError(f"pairs:{path}: has labelled pairs; a gate is tested with near-misses")
+    name = short_name(path)
     task: NearMisses | DuplicatePairs
-    if labelled:
-        task = DuplicatePairs(short_name(path), labelled)
-    elif not is_gate:
-        task = NearMisses(short_name(path), near_misses)
-    elif paraphrases is None:
-        task = Verification(short_name(path), near_misses)
-    else:
+    if isinstance(examples[0], LabelledPair):
+        if gate or paraphrases is not None:
+            raise UsageError(f"pairs:{path}: has labelled pairs; a gate is tested with near-misses")
+        task = DuplicatePairs(name, examples)
+    elif paraphrases is not None:
         reference = [(pair.anchor, pair.positive) for pair in read_reference(paraphrases, max_paraphrases)]
         seen.update(json.dumps(reference).encode())
-        task = Verification(short_name(path), near_misses, reference)
+        task = Verification(name, examples, reference)
+    elif gate:
+        task = Verification(name, examples)
+    else:
+        task = NearMisses(name, examples)
     task.data_digest = f"sha256:{seen.hexdigest()}"
     return task
 

@@ -233,7 +233,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
     for split, rows in read.items():
         qrels[split], left_out = _present_judgements(name, split, rows, queries, documents)
         changes += left_out
-    copies, _ = copies_of(list(decoded), [document.full_text for document in decoded.values()], near=False)
+    copies = copies_of(list(decoded), [document.full_text for document in decoded.values()])
     for split, split_verdicts in verdicts.items():
         changes += _judge_again(name, split, qrels[split], split_verdicts, level, copies)
     write_beir(target, decoded.values(), mended.items(), qrels, answers)
