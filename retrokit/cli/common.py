@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from retrokit.cli.commands import LeftOut
 from retrokit.cli.settings import option as option
 from retrokit.cli.settings import with_options
 from retrokit.cli.streams import printing
@@ -62,7 +63,7 @@ class GroupWithDefault(Group):
     default: ClassVar[str]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands:
+        if not args or args[0] not in self.commands:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
@@ -136,11 +137,18 @@ class Commands(typer.Typer):
     def __init__(self, *, cls: type[TyperGroup] = Group, **options: Any) -> None:
         super().__init__(cls=cls, no_args_is_help=True, **options)
 
-    def command(self, name: str | None = None, *, cls: type[TyperCommand] = Command, **options: Any) -> Any:  # type: ignore[override]
+    def command(  # type: ignore[override]
+        self,
+        name: str | None = None,
+        *,
+        cls: type[TyperCommand] = Command,
+        left_out: Sequence[LeftOut] = (),
+        **options: Any,
+    ) -> Any:
         register = super().command(name, cls=cls, **options)
 
         def add(function: Any) -> Any:
-            register(with_options(function))
+            register(with_options(function, left_out))
             return function
 
         return add

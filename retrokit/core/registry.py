@@ -1,9 +1,10 @@
 """The one grammar of names, and the registries that it names things in.
 
 ``name``, ``name:value``, ``name:key=value,key=value``: the same for similarities (``sfs:16``), encoders
-(``static:dim=768``), tasks (``beir:PATH,split=dev``) and training data. :class:`Spec` is a parsed name with validated
-parameters, and ``registry.parse(str(spec)) == spec``. A :class:`Registry` has lazy entries: listing them, or parsing
-a spec, imports nothing but the standard library.
+(``static:dim=768``), tasks (``beir:PATH,split=dev``) and training data. A comma may take the colon's place.
+
+:class:`Spec` is a parsed name with validated parameters, and ``registry.parse(str(spec)) == spec``. A
+:class:`Registry` has lazy entries: listing them, or parsing a spec, imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from retrokit.core.settings import Value, text_of
 if TYPE_CHECKING:  # its import is a fifth of the start
     from importlib.metadata import EntryPoint
 
+_HEAD = re.compile(r"([^:,]*)([:,]?)(.*)", re.DOTALL)
+"""A name, and what follows it after a colon or a comma."""
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
 
@@ -354,24 +357,22 @@ class Registry:
         (with the nearest ones), or a parameter of a wrong name, type or range."""
         if isinstance(text, Spec):
             return text
-        head, colon, rest = text.partition(":")
-        self.check_loaded(re.split("[:,]", text, maxsplit=1)[0])
+        head, mark, rest = _HEAD.match(text).groups()  # type: ignore[union-attr] # always matches
+        self.check_loaded(head)
         if head not in self._entries:
             if self.fallback is None or not text:
-                raise UsageError(self.unknown(head))
+                raise UsageError(self.unknown(text.partition(":")[0]))
             self._check_bare(text)
-            head, rest = self.fallback, text
+            head, mark, rest = self.fallback, "", text
         entry = self._entries[head]
         items = split_items(rest, text) if rest else []
-        if colon and not rest:
-            raise UsageError(f"{text!r}: nothing after the colon")
+        if mark and not rest:
+            raise UsageError(f"{text!r}: nothing after the {'colon' if mark == ':' else 'comma'}")
         return self._validated(entry, items, text)
 
     def _check_bare(self, text: str) -> None:
         """Raise :class:`UsageError` for a text that is meant as a path or hub id, but more likely is a slip."""
-        name, mark, rest = re.match(r"([^:,]*)([:,]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr] # always matches
-        if name in self._entries:
-            raise UsageError(f"{text!r}: parameters follow {name} after a colon: {name}:{rest}")
+        name, mark, rest = _HEAD.match(text).groups()  # type: ignore[union-attr] # always matches
         if os.path.exists(text):
             return
         if mark == ":" and os.path.exists(name):

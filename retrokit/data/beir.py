@@ -253,10 +253,15 @@ def located(folder: str | Path) -> Path:
     if name.startswith(_HUB):
         return _hub_folder(name.removeprefix(_HUB))
     published = name.partition("/")[0]
-    cache = Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser() / "beir"
+    cache = data_folder() / "beir"
     if not os.path.isdir(cache / published):
         _download(published, cache)
     return cache / name
+
+
+def data_folder() -> Path:
+    """``$RETROKIT_DATA``, or ``~/.cache/retrokit``: where data sets are stored that are downloaded or written once."""
+    return Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser()
 
 
 def _name(folder: str | Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,11 @@ from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Entry, Param, Registry
+from retrokit.data import DOCSTRINGS, DOCUMENTS
 from retrokit.data.beir import RetrievalData, corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
+from retrokit.data.docstrings import TEXTS, docstrings_folder
 from retrokit.data.images import Image, content_of, with_images
 from retrokit.data.jsonl import fields_of
 from retrokit.data.packed_records import PackedRecords, distinct
@@ -115,6 +118,12 @@ registry = Registry(
             ),
             positional="name",
         ),
+        Entry(
+            DOCSTRINGS,
+            "first sentences of docstrings of Python's standard library, each with the rest; built in",
+            "retrokit.data.pairs:from_docstrings",
+            (DOCUMENTS, _SPLIT, *_USE),
+        ),
     ],
     fallback="jsonl",
 )
@@ -170,11 +179,30 @@ def read_pairs(data: Sequence[str]) -> list[Pair]:
     return list(pairs)
 
 
+def unlabelled_file(source: str) -> str:
+    """The path itself; of ``docstrings`` the file of the documents of the split train, which no test has."""
+    folder = built_in_folder(source)
+    return source if folder is None else str(folder / TEXTS)
+
+
+def beir_folder(source: str | Path) -> Path:
+    """The folder of a BEIR folder, of one of BEIR's sets or of ``docstrings``; raises as :func:`beir.located`."""
+    return built_in_folder(source) or located(source)
+
+
+def built_in_folder(source: str | Path) -> Path | None:
+    """The folder of the built-in set, if ``source`` names that."""
+    text = str(source)
+    if re.split("[:,]", text, maxsplit=1)[0] != DOCSTRINGS or os.path.exists(text):
+        return None
+    return docstrings_folder(registry.options(registry.parse(text))["documents"])
+
+
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     """The file of texts that ``source`` names: a file, ``-``, or ``file_of`` (``beir.corpus_file``, ``queries_file``)
-    of a BEIR folder or of one of BEIR's sets. Raises :class:`UsageError`, and as ``file_of`` and ``beir.located``."""
+    of what :func:`beir_folder` takes. Raises :class:`UsageError`, and as ``file_of`` and ``beir_folder``."""
     path = str(dict(registry.parse(source).params).get("path", source))
-    resolved = path if path == "-" or os.path.isfile(path) else located(path)
+    resolved = path if path == "-" or os.path.isfile(path) else beir_folder(path)
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
@@ -234,6 +262,15 @@ def _pairs_with_text(data: RetrievalData, path: str) -> tuple[list[Pair], int]:
             raise DataError(path, str(error)) from error
         records.append(record)
     return records, without_text
+
+
+def from_docstrings(documents: int, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
+    """The source ``docstrings``: the pairs of a split, or the texts of the split train. Raises as
+    :func:`read_source`."""
+    folder = docstrings_folder(documents)
+    if kind == "texts":
+        return from_jsonl(str(folder / TEXTS), None, kind=kind, spec_text=spec_text, **use)
+    return from_beir(str(folder), split, 1, kind=kind, spec_text=spec_text, **use)
 
 
 def build_source(

@@ -22,9 +22,11 @@ class ProbeSettings(Settings):
 
     Attributes:
         needs_folder: whether there is nothing to see without pictures.
+        on_retrieval: whether it takes any task of retrieval.
     """
 
     needs_folder: ClassVar[bool] = False
+    on_retrieval: ClassVar[bool] = False
 
     encoders: Sequence[str] = setting(help="Encoders to probe.", argument=True, names="encoders")
     _: KW_ONLY
@@ -39,6 +41,7 @@ class MagnitudeSettings(ProbeSettings):
     retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
     """
 
+    on_retrieval = True
     first = (*("on", "irrelevant", "without_labels", "proxies", "checkpoints", "plot"), *("device", "seed", "as_json"))
 
     on: Sequence[str] = common("on", help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
@@ -88,6 +91,8 @@ class FisherSettings(ProbeSettings):
 
     retrokit probe fisher minilm --on beir:data/scifact,split=train
     """
+
+    on_retrieval = True
 
     on: Sequence[str] = common("on", default=(), help="Task with queries and relevant documents. Repeatable.")
     data: Sequence[str] = setting((), "Training data with pairs, as in finetune. Repeatable.", names="data")

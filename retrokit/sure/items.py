@@ -14,9 +14,10 @@ from pathlib import Path
 from retrokit.augmentation.draws import bits
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
-from retrokit.data.beir import corpus_file, judgements_file, located, queries_file
+from retrokit.data.beir import corpus_file, judgements_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.jsonl import Faults, kind_of, read_jsonl
+from retrokit.data.pairs import beir_folder
 from retrokit.data.trec import fits_a_column, read_judgements
 
 SKIPPED: dict[str, str] = {
@@ -66,7 +67,7 @@ def beir_items(folder: str | Path, split: str = "test", limit: int | None = None
             used.
         MissingExtra, ServiceError: as for :func:`retrokit.data.beir.located`.
     """
-    folder = located(folder)
+    folder = beir_folder(folder)
     qrels = judgements_file(folder, split)
     texts, judged = _read_judged(qrels, queries_file(folder, split))
     passages = _read_passages(corpus_file(folder), judged, qrels)

@@ -82,7 +82,8 @@ def _size_of(names: Sequence[str]) -> int:
     """The bytes of the files of training data."""
     size = 0
     for name in names:
-        path = Path(str(training_data.registry.parse(name).params["path"]))
+        folder = training_data.built_in_folder(name)
+        path = folder or Path(str(training_data.registry.parse(name).params["path"]))
         files = path.rglob("*") if path.is_dir() else [path]
         size += sum(file.stat().st_size for file in files if not file.is_dir())
     return size

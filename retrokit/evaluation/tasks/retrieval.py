@@ -24,6 +24,7 @@ from retrokit.data.beir import (
     sets_in,
 )
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
+from retrokit.data.docstrings import docstrings_folder
 from retrokit.data.images import with_images
 from retrokit.data.packed_records import TextsById
 from retrokit.data.trec import write_run
@@ -191,6 +192,11 @@ def _beir(path: str, split: str, ignore_identical_ids: bool | None, level: int, 
     task.digest_files = partial(digest_beir, path, split)
     task.other_split = partial(read_other_split, path, task.data)
     return task
+
+
+def docstrings(documents: int, split: str) -> Retrieval:
+    """The retrieval task of the built-in docstrings."""
+    return _beir(str(docstrings_folder(documents)), split, None, level=1, titles=True)
 
 
 def save_runs(results: Sequence[Result], path: str) -> None:
