@@ -106,7 +106,10 @@ def test_augment_crops(tried: Command) -> None:
     assert lines_of(err, "left out, so taken: ") == ["docstrings --output crops-2.jsonl"]
 
 
-@pytest.mark.parametrize(("words", "more"), [("eval", ""), ("probe magnitude", ""), ("rerank", " --with maxsim --depth 20")])
+CASES = [("eval", ""), ("probe magnitude", ""), ("rerank", " --with maxsim --depth 20")]
+
+
+@pytest.mark.parametrize(("words", "more"), CASES)
 def test_commands_on_a_task(tried: Command, words: str, more: str) -> None:
     code, out, err = tried(*words.split())
     assert code == 0

@@ -1,7 +1,7 @@
 """The commands of the command line: a registry like any other. Listing them imports only the standard library.
 
 The core's are in the table below; a third party adds its own through the entry-point group ``retrokit.commands``. A
-command's target is a function whose parameters are settings or Typer's; it is imported when the command runs or shows
+command's target is a function whose parameters are settings; it is imported when the command runs or shows
 its own help.
 """
 
@@ -139,7 +139,7 @@ class CommandRegistry(WordRegistry):
     def _scan(self) -> None:
         if not self._scanned:
             for name, problem in extensions().broken.items():
-                self._broken[name] = f"command {name!r}: {problem}"
+                self._refuse(name, problem)
             commands = [entry for extension in extensions().loaded for entry in extension.commands]
             for entry in sorted(commands, key=lambda entry: " " in entry.name):  # a group is there before its commands
                 self._add_or_refuse(entry)
@@ -295,7 +295,7 @@ registry = CommandRegistry(
         ),
         CommandEntry(
             "rerank run",
-            "Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).",
+            "Rerank first-stage results and evaluate both stages; test rerankers on near-misses.",
             "retrokit.cli.rerank:run_two_stages",
             prints="json",
             left_out=(
@@ -312,7 +312,7 @@ registry = CommandRegistry(
         ),
         CommandEntry(
             "rerank train",
-            "Train a verifier on token maps (COMP C, D.3), a cross-encoder or a decoder that answers yes or no.",
+            "Train a verifier on token maps, a cross-encoder or a decoder that answers yes or no.",
             "retrokit.cli.rerank_train:train",
             processes="every",
         ),

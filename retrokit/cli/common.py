@@ -12,11 +12,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from retrokit.cli.commands import LeftOut
-from retrokit.cli.completion import named as named
 from retrokit.cli.settings import option as option
 from retrokit.cli.settings import with_options
 from retrokit.cli.streams import printing
 from retrokit.core.notices import harmless
+from retrokit.kinds import named as named
 
 _ALL = "--help-all"
 
@@ -186,6 +186,15 @@ def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
     from retrokit.data.jsonl import to_json
 
     show(*([to_json(data, kind=kind)] if as_json else parts))
+
+
+def show_record(as_json: bool, kind: str, record: Any, *more: Any) -> None:
+    """Print a record of a registered ``kind`` as one JSON object, or else its tables and ``more``."""
+    from retrokit.report.records import registry
+
+    entry: Any = registry.entry(kind)
+    parts = [] if as_json else [*entry.sheets_of(record), *more]
+    show_result(as_json, kind, record.to_json(), *parts)
 
 
 def is_first_process() -> bool:

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, replace
 from typing import Any
 
 from retrokit.cli.commands import ENCODERS, TASK, CommandEntry, LeftOut
-from retrokit.cli.common import show_result
+from retrokit.cli.common import show_record
 from retrokit.core.settings import FOLDER, common, params_of, setting
 from retrokit.probing import ProbeEntry, registry
 
@@ -64,7 +64,7 @@ def function_of(probe: ProbeEntry) -> Callable[..., Any]:
         if plot is not None:
             write_csv(findings.rows(), plot)
             findings.plot(plot)
-        show_result(as_json, f"probe-{probe.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
+        show_record(as_json, f"probe-{probe.name}", findings, findings.conclusion)
         check_gates(findings.verdicts)
 
     run.__annotations__ = {"settings": settings_type, "plot": str | None, "as_json": bool}

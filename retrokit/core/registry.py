@@ -22,7 +22,7 @@ from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -242,11 +242,18 @@ def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
     raise UsageError(f"{of}: the quoted value has no closing quote")
 
 
+class BrokenEntry(NamedTuple):
+    """Why an entry point has no entry. If its name ``is_taken``, nobody can say which entry is meant by it."""
+
+    problem: str
+    is_taken: bool
+
+
 class Registry:
     """Entries of one kind (``kind`` is the singular noun used in messages).
 
     Extensions and third parties add entries through the entry-point group ``group``: each loads an :class:`Entry`. One
-    that does not load is refused where its name is used, and is no obstacle elsewhere.
+    that does not load is refused where its name is used, and is no obstacle elsewhere. Without a group, nobody does.
     ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
     """
 
@@ -256,13 +263,12 @@ class Registry:
     grammar: ClassVar[str] = " (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"
     """How a name is used in a spec."""
 
-    def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
+    def __init__(self, kind: str, group: str | None, entries: Iterable[Entry], fallback: str | None = None) -> None:
         self.kind = kind
         self.group = group
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
-        self._broken: dict[str, str] = {}  # name → why its entry point has no entry
-        self._unloaded: set[str] = set()  # names of entry points that do not load
+        self._broken: dict[str, BrokenEntry] = {}
         self._scanned = False
         self.every.add(self)
         for entry in entries:
@@ -292,7 +298,7 @@ class Registry:
         return any(name in registry._entries for registry in cls.every if registry.grammar)
 
     def _scan(self) -> None:
-        if self._scanned:
+        if self._scanned or self.group is None:
             return
         self._scanned = True
         points = sorted(declared().select(group=self.group), key=lambda point: (point.name, point.value))
@@ -312,26 +318,26 @@ class Registry:
 
     def _refuse(self, name: str, problem: str) -> None:
         """Refuse a name whose entry point does not load."""
-        self._broken[name] = f"{self.kind} {name!r}: {problem}"
-        self._unloaded.add(name)
+        self._broken[name] = BrokenEntry(f"{self.kind} {name!r}: {problem}", is_taken=False)
 
     def _add_or_refuse(self, entry: Entry) -> None:
         """Register the entry of an entry point. What is wrong with it is refused where its name is used."""
         try:
             self.add(entry)
         except UsageError as error:
-            self._broken[entry.name] = str(error)
+            self._broken[entry.name] = BrokenEntry(str(error), is_taken=True)
 
     def broken(self) -> list[str]:
         """What is wrong with each entry point that adds no entry."""
         self._scan()
-        return list(self._broken.values())
+        return [broken.problem for broken in self._broken.values()]
 
     def check_loaded(self, name: str) -> None:
         """Raise :class:`UsageError` if the name is that of an entry point that does not load, or is taken twice."""
         self._scan()
-        if name in self._broken and not (name in self._unloaded and name in self._entries):
-            raise UsageError(self._broken[name])
+        broken = self._broken.get(name)
+        if broken is not None and (broken.is_taken or name not in self._entries):
+            raise UsageError(broken.problem)
 
     def entry(self, name: str) -> Entry:
         """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
@@ -482,7 +488,7 @@ class Registry:
             lines += textwrap.wrap(
                 params, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
             )
-        lines += [f"   {problem}" for problem in self._broken.values()]
+        lines += [f"   {problem}" for problem in self.broken()]
         return "\n".join(lines) + "\n"
 
 
@@ -505,6 +511,14 @@ class WordRegistry(Registry):
     """A registry of words of the command line, which are in no spec: a path may be called as one."""
 
     grammar = ""
+
+
+def plugin_of(module: str) -> str | None:
+    """The plugin that a module belongs to: the package of the entry of a third party; ``None`` for others."""
+    package = module.partition(".")[0]
+    targets = (entry.target for registry in Registry.every for entry in registry._entries.values())
+    packages = {target.partition(":")[0].partition(".")[0] for target in targets}
+    return package if package in packages - {"", "__main__", "retrokit"} else None
 
 
 class SpecRegistry(Registry):

@@ -20,7 +20,7 @@ from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Entry, Param, Registry
 from retrokit.data import DOCSTRINGS, DOCUMENTS
-from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
+from retrokit.data.beir import RetrievalData, corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
 from retrokit.data.docstrings import TEXTS, docstrings_folder
@@ -237,6 +237,17 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
     for query_id, query in zip(data.query_ids, data.queries, strict=True):
         if not query.strip():
             raise DataError(path, f"query {query_id!r} of split {split!r} has no text")
+    records, without_text = _pairs_with_text(data, path)
+    if not records:
+        raise DataError(path, f"split {split!r} gives no training records: no relevant document has a text")
+    if without_text:
+        notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
+    left_out = {"pairs_without_text": without_text}
+    return build_source(records, spec_text, data.name, lambda: digest_beir(path, split), **use, left_out=left_out)
+
+
+def _pairs_with_text(data: RetrievalData, path: str) -> tuple[list[Pair], int]:
+    """The pairs of each query and its relevant documents, and how many are left out because one has no text."""
     records = []
     without_text = 0
     kinds = None
@@ -250,12 +261,7 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
         except ValueError as error:
             raise DataError(path, str(error)) from error
         records.append(record)
-    if not records:
-        raise DataError(path, f"split {split!r} gives no training records: no relevant document has a text")
-    if without_text:
-        notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
-    left_out = {"pairs_without_text": without_text}
-    return build_source(records, spec_text, data.name, lambda: digest_beir(path, split), **use, left_out=left_out)
+    return records, without_text
 
 
 def from_docstrings(documents: int, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
@@ -320,15 +326,11 @@ def _packed(records: Iterable[Any]) -> tuple[Sequence[Any], bool]:
     packed = PackedRecords()
     stream = iter(records)
     for record in stream:
-        if any(isinstance(item, Image) for item in _items_of(record)):
+        anchor, texts = texts_of_record(record)
+        if any(isinstance(item, Image) for item in (anchor, *texts)):
             return [*packed, record, *stream], True
         packed.append(record)
     return packed, False
-
-
-def _items_of(record: Any) -> tuple[str, ...]:
-    anchor, texts = texts_of_record(record)
-    return anchor, *texts
 
 
 def part_of(source: Source, keep: np.ndarray) -> Source:
@@ -486,10 +488,6 @@ def hold_out(
     positions = [_positions(source, seed) for source in sources]
     count = len(distinct(np.concatenate(positions)))
     share = min(size if size < 1 else size / count, 1.0 if most is None else most / count)
-    for purpose, is_left in (("hold out", np.less), ("train on", np.greater_equal)):
-        if not any(is_left(of_source, share).any() for of_source in positions):
-            names = ", ".join(source.spec for source in sources)
-            raise DataError(names, f"a holdout of {size:g} leaves nothing to {purpose}; anchors: {count}")
     kept: list[Source] = []
     held_out: list[Source] = []
     for source, of_source in zip(sources, positions, strict=True):
@@ -498,6 +496,10 @@ def hold_out(
             kept.append(part_of(source, ~is_held_out))
         if is_held_out.any():
             held_out.append(part_of(source, is_held_out))
+    for purpose, left in (("hold out", held_out), ("train on", kept)):
+        if not left:
+            names = ", ".join(source.spec for source in sources)
+            raise DataError(names, f"a holdout of {size:g} leaves nothing to {purpose}; anchors: {count}")
     return kept, held_out
 
 
