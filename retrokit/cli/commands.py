@@ -346,11 +346,16 @@ registry = CommandRegistry(
             "retrokit.cli.build_sure:build",
             left_out=(
                 LeftOut(
+                    "llm",
+                    lambda: f"replay:{recorded('answers.jsonl.gz')}",
+                    "without DATA, recorded answers",
+                    remark="the answers are recorded ones of a language model: give --llm and DATA for your own",
+                    unless=("data", "queries", "passages"),
+                ),
+                LeftOut(
                     "data",
                     recorded,
-                    "a few recorded passages and answers",
-                    remark="the answers are recorded ones of a language model: give --llm and DATA for your own",
-                    more={"llm": lambda: f"replay:{recorded('answers.jsonl.gz')}"},
+                    "a few recorded passages",
                     unless=("queries", "passages"),
                     then="eval {systems} --on sure:{output},reference={reranker}",
                     next="build-sure audit {output} -o {output}.html",
