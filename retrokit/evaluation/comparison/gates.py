@@ -29,6 +29,7 @@ from retrokit.evaluation.comparison.comparison import (
     corrected,
     tested,
 )
+from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
@@ -121,7 +122,7 @@ class Baseline:
         none."""
         candidates = self.measured_on(system.task, data)
         for candidate in candidates:
-            if candidate.name == system.name:
+            if candidate.name == system.name or candidate.spec_name == system.spec_name:
                 return candidate
         if len(candidates) > 1:
             names = ", ".join(candidate.name for candidate in candidates)
@@ -136,6 +137,8 @@ def read_baseline(path: str) -> Baseline:
     systems = [(entry["data"], checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
     if not systems or not all(system.results for _, system in systems):
         raise DataError(path, f"is not {_EXPECTED}: there is no result")
+    labels = labels_of(result.encoder for _, system in systems for result in system.results)
+    systems = [(digest, replace(system, labels=labels)) for digest, system in systems]
     return Baseline(path, systems, content["libraries"])
 
 
@@ -196,8 +199,9 @@ def _under(evaluation: Evaluation, least: Sequence[tuple[str, float]]) -> Iterat
         if (result.task, metric) in measured:
             value = result.metrics.get(metric)
             failure = _failure_under(metric, value, limit)
-            message = f"{result.name} on {result.task}: {failure}" if failure else ""
-            about = (result.task, result.name, metric, f"at least {limit:g}", known(value))
+            name = evaluation.name_of(result)
+            message = f"{name} on {result.task}: {failure}" if failure else ""
+            about = (result.task, name, metric, f"at least {limit:g}", known(value))
             yield Gate("fail_under", *about, FAILED if failure else PASSED, message)
 
 
@@ -227,9 +231,10 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
 
 def _idle(evaluation: Evaluation) -> Iterator[Gate]:
     for result in (result for result in evaluation.results if result.counts.get("reranked_pairs")):
-        problem = f"{result.name} on {result.task}: the reranker changes the order of no query"
+        name = evaluation.name_of(result)
+        problem = f"{name} on {result.task}: the reranker changes the order of no query"
         is_idle = IDLE in result.counts
-        about = (result.task, result.name, result.main_metric, "changes the order of some query")
+        about = (result.task, name, result.main_metric, "changes the order of some query")
         yield Gate("fail_if_idle", *about, None, FAILED if is_idle else PASSED, problem if is_idle else "")
 
 
