@@ -124,21 +124,26 @@ class NearMissProbe(Findings):
 
     def sheets(self) -> list[Sheet]:
         spreads = {(row.encoder, row.group): row.summary() for row in self.distributions}
+        shares = [title for title in _SHARES if any(_shares(row)[title] for row in self.families)]
+        no_shares = [""] * len(shares)
         cells: list[list[str]] = []
         for encoder, rows in grouped(self.families, "encoder").items():
             for row in rows:
                 mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
-                cells.append(
-                    [encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *_shares(row).values()]
-                )
+                compared = [_shares(row)[title] for title in shares]
+                cells.append([encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *compared])
             for group in (POSITIVES, RANDOM):
                 if spread := spreads.get((encoder, group)):
                     mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
-                    cells.append([encoder, rows[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", ""])
+                    cells.append([encoder, rows[0].similarity, group, f"{spread['pairs']:,}", mean, *no_shares])
             cells.append([])
-        columns = ["encoder", "similarity", "group", "pairs", "mean ± SD", *_SHARES]
-        note = "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
-        return [Sheet(f"scores of near-misses: {self.data}", columns, 3, cells, note)]
+        columns = ["encoder", "similarity", "group", "pairs", "mean ± SD", *shares]
+        notes = []
+        if "ROC-AUC" in shares:
+            notes.append(
+                "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
+            )
+        return [Sheet(f"scores of near-misses: {self.data}", columns, 3, cells, notes)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """COMP, Figure 1: a row per family, a column per encoder; near-misses over positives and random pairs."""
