@@ -13,7 +13,7 @@ TO_ROOT = """\
 import os
 
 if not os.path.isdir("examples"):
-    os.chdir("../..")  # Jupyter starts in the folder of the notebook, and the commands need the root of the repository"""
+    os.chdir("../..")  # from the folder of the notebook to the root of the repository"""
 
 
 def notebook(page: str) -> str:
