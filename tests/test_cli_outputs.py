@@ -98,7 +98,7 @@ def test_folders_above_are_made(typed: Typed, command: str) -> None:
 def test_a_picture_is_drawn_although_the_backend_of_a_notebook_is_missing(typed: Typed) -> None:
     code, err = typed("eval static:8 --on beir:in/beir --results results")
     assert code == 0, err
-    environment = {**os.environ, "MPLBACKEND": "module://backend_of_a_notebook"}
+    environment = {**os.environ, "MPLBACKEND": "backend_of_a_notebook"}
     command = [sys.executable, "-m", "retrokit", "eval", "--results", "results", "--plot", "pictures"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
