@@ -150,10 +150,12 @@ class NearMissProbe(Findings):
                 cells.append([column.cell(row, name) for name, column in columns])
             cells.append([])
         headings = [column.heading for _, column in columns]
-        note = ""
+        notes = []
         if "ROC-AUC" in headings:
-            note = "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
-        return [Sheet(f"scores of near-misses: {self.data}", headings, 3, cells, note)]
+            notes.append(
+                "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
+            )
+        return [Sheet(f"scores of near-misses: {self.data}", headings, 3, cells, notes)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """COMP, Figure 1: a row per family, a column per encoder; near-misses over positives and random pairs."""
