@@ -34,7 +34,7 @@ OPTIONAL = {
     "claims": {"says", "ours", "run", "read", "note", "why", "aside", "checks"},
     "runs": {"read", "notes", "table", "aside", "pictures", "out", "time"},
     "benchmarks": {"notes", "table"},
-    "missing": set[str](),
+    "missing": {"aside"},
 }
 PAGE_WORDS, FINDINGS, FINDING_WORDS = 800, 5, 300
 
@@ -140,8 +140,8 @@ def minutes(run: Record) -> str:
 
 def says(claim: Record) -> str:
     """What the paper says, with its figure."""
-    published = "" if claim["published"] == "none" else f" {claim['published']}"
-    return claim.get("says", claim["claim"] + published)
+    published = "" if claim["published"] == "none" else f": {claim['published']}"
+    return claim.get("says", claim["claim"].removesuffix(".") + published)
 
 
 def matrix(key: str, runs: dict[str, Record]) -> list[str]:
@@ -182,7 +182,9 @@ def paper(key: str) -> str:
     """The page of a paper."""
     content, runs = read(key.lower()), records("runs")
     lines = [MARK, f"# {content['title']}", ""]
-    lines += [f"`python docs/reproduction/reproduce.py NAME` runs a row, {key}:12 all of Table 12. [Legend](index.md)."]
+    first = next((claim["where"] for claim in content["claims"].values() if keys(claim["where"])), "")
+    whole = f", `{key}:{keys(first)[-1]}` all of {first}" if first else ""
+    lines += [f"`python docs/reproduction/reproduce.py NAME` runs a row{whole}. [Legend](index.md)."]
     lines += matrix(key, runs)
     used = dict.fromkeys(claim["run"] for claim in content["claims"].values() if "run" in claim)
     for name in used:
