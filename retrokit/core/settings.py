@@ -263,14 +263,17 @@ class Settings:
                 yield from self._combination_problems(setting.name, param_of(setting))
 
     def _combination_problems(self, name: str, param: Param) -> Iterator[str]:
+        excluding = [condition for condition in self._of_this_class(param.excludes) if self.has(condition)]
+        for condition in excluding:
+            yield f"`{name}=` and {_condition(condition)} exclude each other"
+        needs = self._of_this_class(param.needs)
+        if needs and not excluding and not any(map(self.has, needs)):
+            yield f"`{name}=` needs {_either([_condition(condition) for condition in needs])}"
+
+    def _of_this_class(self, conditions: Sequence[str]) -> list[str]:
         """Conditions about settings that a class lacks do not count."""
         declared = {setting.name for setting in fields(self)}
-        needs = [other for other in param.needs if other.partition("=")[0] in declared]
-        if needs and not any(map(self.has, needs)):
-            yield f"`{name}=` needs {_either([_condition(other) for other in needs])}"
-        for other in param.excludes:
-            if other.partition("=")[0] in declared and self.has(other):
-                yield f"`{name}=` and {_condition(other)} exclude each other"
+        return [condition for condition in conditions if condition.partition("=")[0] in declared]
 
     def has(self, condition: str) -> bool:
         """Whether a setting ``name`` is given, and not its default; or, for ``name=value``, has or contains the
@@ -438,7 +441,13 @@ COMMON = {
     for param in (
         Param("output", MISSING, required=True, help="Folder to write.", flags=("--output", "-o")),
         Param("seed", 0, help="Random seed.", minimum=0),
-        Param("device", canonical=usable_device, help="cpu, cuda, cuda:1, mps. Default: auto-detected.", result=False),
+        Param(
+            "device",
+            canonical=usable_device,
+            help="cpu, cuda, cuda:1, mps. Default: auto-detected.",
+            metavar="DEVICE",
+            result=False,
+        ),
         Param(
             "precision",
             "auto",
@@ -457,7 +466,7 @@ COMMON = {
             minimum=0,
             result=False,
         ),
-        Param("field", "text", help="Field that contains the text."),
+        Param("field", "text", help="Field that contains the text.", metavar="FIELD"),
         Param("prompts", help="ours, few-shot (base models), or a folder. Default: by model."),
         Param("concurrency", 16, help="Concurrent calls.", minimum=1, maximum=1024),
         Param("max_tokens", int, help="Budget of prompt and answer tokens. Default: none.", maximum=2**53),
@@ -467,6 +476,7 @@ COMMON = {
         Param("dims", int, minimum=1, help="Use the first N dimensions of the encoder."),
         Param(
             "index",
+            metavar="INDEX",
             extra="faiss",
             help="Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64. Default: exact search.",
         ),

@@ -116,6 +116,13 @@ def test_reference_pairs_take_the_place_of_positives(
     assert len(scores(fewer, POSITIVES)) == 2
 
 
+def test_the_test_of_a_gate_compares_with_its_own_positives(encoder: str, tmp_path: Path) -> None:
+    rows = [{"text": f"spatial{i}", "near_miss": f"spatial{i} near"} for i in range(3)]
+    found = probe_near_misses([encoder], f"pairs:{write_lines(tmp_path / 'g.jsonl', rows)},gate=true")
+    assert scores(found, POSITIVES) == pytest.approx(np.ones(3))  # the anchors themselves
+    assert found.families[0].auc == 1.0
+
+
 def test_bad_input(encoder: str, tmp_path: Path, with_paraphrases: Path) -> None:
     labelled = write_lines(
         tmp_path / "l.jsonl", [{"sentence1": "x", "sentence2": "y", "label": label} for label in (0, 1)]

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from xml.etree import ElementTree
 
 from retrokit.core.errors import DataError, GateFailed, UsageError
@@ -61,18 +62,18 @@ class Baseline:
     libraries: Mapping[str, str]
 
     def measured_on(self, task: str, data: str | None) -> list[System]:
-        """The systems measured on ``task``, on ``data`` of that digest. Raises :class:`UsageError` if none was."""
-        of_task = []
+        """The systems measured on ``data`` of that digest, or on ``task`` if the data have none. Raises
+        :class:`UsageError` if none was."""
+        same = []
         for digest, system in self.systems:
-            if system.task == task or (data and digest == data):
-                of_task.append((digest, system))
-        if not of_task:
-            there = ", ".join(dict.fromkeys(system.task for _, system in self.systems)) or "nothing"
-            raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {there}")
-        same = [system for digest, system in of_task if digest == data]
-        if not same:
+            if digest == data and (data is not None or system.task == task):
+                same.append(system)
+        if same:
+            return same
+        tasks = dict.fromkeys(system.task for _, system in self.systems)
+        if task in tasks:
             raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
-        return same
+        raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {', '.join(tasks)}")
 
     def compared(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
@@ -191,20 +192,22 @@ def check_gates(gates: Sequence[Gate]) -> None:
 
 def _under(evaluation: Evaluation, least: Sequence[tuple[str, float]]) -> Iterator[Gate]:
     measured = {(result.task, metric) for result in evaluation.results for metric in result.metrics}
-    for result in evaluation.results:
-        for metric, limit in least:
-            if (result.task, metric) not in measured:
-                continue
-            value, failure = result.metrics.get(metric), ""
-            if value is None:
-                failure = f"has no {metric}"
-            elif math.isnan(value):
-                failure = f"{metric} is undefined"
-            elif value < limit:
-                failure = f"{metric} = {value:.4f} is under {limit:g}"
+    for result, (metric, limit) in product(evaluation.results, least):
+        if (result.task, metric) in measured:
+            value = result.metrics.get(metric)
+            failure = _failure_under(metric, value, limit)
             message = f"{result.name} on {result.task}: {failure}" if failure else ""
             about = (result.task, result.name, metric, f"at least {limit:g}", known(value))
             yield Gate("fail_under", *about, FAILED if failure else PASSED, message)
+
+
+def _failure_under(metric: str, value: float | None, limit: float) -> str:
+    """Why a value fails the limit; empty: it does not."""
+    if value is None:
+        return f"has no {metric}"
+    if math.isnan(value):
+        return f"{metric} is undefined"
+    return f"{metric} = {value:.4f} is under {limit:g}" if value < limit else ""
 
 
 def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
@@ -235,20 +238,21 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
         metric = evaluation.gated_metric(task, evaluation.main_metric(task))
         first, *others = evaluation.systems_on(task)
         tests = evaluation.tests_on(task, metric)
+        untested = f"no test of {metric} on {task}" if others else f"one system alone on {task}"
         for system in (first, *others):
             value, test = known(system.metrics.get(metric)), tests.get(system.name)
             verdict, message = PASSED, ""
             if value is None:
                 verdict, message = FAILED, f"{system.name} on {task}: {metric} is undefined"
+            elif system is first and others:
+                continue
             elif test is None:
-                verdict = UNTESTED
-                message = f"no test of {metric} on {task}" if others else f"one system alone on {task}"
+                verdict, message = UNTESTED, untested
             elif test.significant and test.test.difference < 0:
                 difference = f"{metric} is {-test.test.difference:.4f} worse than {test.baseline}"
                 verdict, message = FAILED, f"{system.name} on {task}: {difference} (p = {test.corrected_p:.3g})"
-            if system is not first or value is None or not others:
-                about = (task, system.name, metric, f"not significantly worse than {first.name}", value)
-                yield Gate("fail_if_worse", *about, verdict, message)
+            about = (task, system.name, metric, f"not significantly worse than {first.name}", value)
+            yield Gate("fail_if_worse", *about, verdict, message)
 
 
 def write_junit(gates: Sequence[Gate], path: str) -> None:

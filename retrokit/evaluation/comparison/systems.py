@@ -12,6 +12,7 @@ from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
+from retrokit.core.sheet import grouped
 from retrokit.data.prompted import prompts_in_words
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
@@ -70,6 +71,12 @@ class System:
         """What it was computed in, such as ``bfloat16``; empty if unknown, as of BM25."""
         return " and ".join(dict.fromkeys(result.precision for result in self.results if result.precision))
 
+    @property
+    def prompts(self) -> str:
+        """What is put before its texts, in words; empty if unknown."""
+        prompts = self.first.configuration.get("prompts")
+        return "" if prompts is None else prompts_in_words(prompts)
+
     @cached_property
     def metrics(self) -> dict[str, float]:
         """Each metric; of several seeds, its mean."""
@@ -109,21 +116,20 @@ def comparable(first: System, other: System, metric: str) -> bool:
 
 def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
     """The names of the systems computed in each precision, if there are several precisions; else nothing."""
-    by_precision: dict[str, list[str]] = {}
-    for system in systems:
-        if system.precision and system.name not in by_precision.setdefault(system.precision, []):
-            by_precision[system.precision].append(system.name)
+    by_precision = _names_by(systems, "precision")
     return by_precision if len(by_precision) > 1 else {}
 
 
 def prompts_of(systems: Sequence[System]) -> dict[str, list[str]]:
     """The names of the systems with the same prompts, by what these are, as far as results contain them."""
-    by_prompts: dict[str, list[str]] = {}
-    for system in systems:
-        prompts = system.first.configuration.get("prompts")
-        if prompts is not None and system.name not in by_prompts.setdefault(prompts_in_words(prompts), []):
-            by_prompts[prompts_in_words(prompts)].append(system.name)
-    return by_prompts
+    return _names_by(systems, "prompts")
+
+
+def _names_by(systems: Sequence[System], attribute: str) -> dict[str, list[str]]:
+    """The names of the systems by what they have there, without those that have nothing."""
+    groups = grouped(systems, attribute)
+    groups.pop("", None)
+    return {value: list(dict.fromkeys(system.name for system in group)) for value, group in groups.items()}
 
 
 def in_common(specs: Sequence[str]) -> str:
