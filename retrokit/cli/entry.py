@@ -30,6 +30,7 @@ def _quiet_libraries() -> None:
     """Silence the messages of libraries; retrokit reports what a user needs."""
     import warnings
 
+    os.environ["MPLBACKEND"] = "agg"  # figures are files; a notebook's backend may not be installed here
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false" if "RANK" in os.environ else "true")
     warnings.filterwarnings("ignore")

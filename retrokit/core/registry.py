@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # its import is a fifth of the start
 
 _HEAD = re.compile(r"([^:,]*)([:,]?)(.*)", re.DOTALL)
 """A name, and what follows it after a colon or a comma."""
+LABEL = "name"
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
 
@@ -190,18 +191,21 @@ def missing_extensions() -> str:
 @dataclass(frozen=True)
 class Spec:
     """A name and the parameters given for it. Parameters left at their default are dropped, so specs that mean the
-    same are equal and print the same."""
+    same are equal and print the same, but for the ``label`` that tables show in place of a spec (``name=LABEL``)."""
 
     name: str
     params: Mapping[str, Value] = field(default_factory=dict)
     positional: str | None = None
     bare: bool = False
+    label: str = ""
 
     def __str__(self) -> str:
         items = []
         if self.positional is not None and self.positional in self.params:
             items.append(_quoted(text_of(self.params[self.positional])))
         items += [f"{k}={_quoted(text_of(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
+        if self.label:
+            items.append(f"{LABEL}={_quoted(self.label)}")
         if self.bare:
             return ",".join(items)
         return f"{self.name}:{','.join(items)}" if items else self.name
@@ -255,6 +259,7 @@ class Registry:
     Extensions and third parties add entries through the entry-point group ``group``: each loads an :class:`Entry`. One
     that does not load is refused where its name is used, and is no obstacle elsewhere. Without a group, nobody does.
     ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
+    ``has_labels``: a spec may end with ``name=LABEL``.
     """
 
     every: ClassVar[WeakSet[Registry]] = WeakSet()
@@ -263,7 +268,15 @@ class Registry:
     grammar: ClassVar[str] = " (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"
     """How a name is used in a spec."""
 
-    def __init__(self, kind: str, group: str | None, entries: Iterable[Entry], fallback: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        group: str | None,
+        entries: Iterable[Entry],
+        fallback: str | None = None,
+        has_labels: bool = False,
+    ) -> None:
+        self.has_labels = has_labels
         self.kind = kind
         self.group = group
         self.fallback = fallback
@@ -364,11 +377,16 @@ class Registry:
                 raise UsageError(self.unknown(text.partition(":")[0]))
             self._check_bare(text)
             head, mark, rest = self.fallback, "", text
-        entry = self._entries[head]
         items = split_items(rest, text) if rest else []
         if mark and not rest:
             raise UsageError(f"{text!r}: nothing after the {'colon' if mark == ':' else 'comma'}")
-        return self._validated(entry, items, text)
+        if not self.has_labels:
+            return self._validated(self._entries[head], items, text)
+        labels = [value for key, value in items if key == LABEL]
+        if len(labels) > 1 or "" in labels:
+            raise UsageError(f"{text}: give {LABEL} once, with a value")
+        items = [(key, value) for key, value in items if key != LABEL]
+        return replace(self._validated(self._entries[head], items, text), label="".join(labels))
 
     def _check_bare(self, text: str) -> None:
         """Raise :class:`UsageError` for a text that is meant as a path or hub id, but more likely is a slip."""

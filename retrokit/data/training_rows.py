@@ -22,7 +22,7 @@ from retrokit.data.columns import (
     used_columns,
 )
 from retrokit.data.images import Image, content_of
-from retrokit.data.jsonl import Row, fields_of, is_gathering, kind_of
+from retrokit.data.jsonl import IDENTIFIERS, Row, fields_of, is_gathering, kind_of
 from retrokit.data.pair_labels import has_score, is_positive, number_of
 from retrokit.data.words import normalized
 
@@ -177,7 +177,8 @@ class RecordBuilder:
             parts.append(f"read as {self.layout} ({', '.join(self.used)})")
         if self.assumes_nli:
             parts.append("labels have no names: 0 is read as entailment")
-        unused = [name for name in dict.fromkeys([*self.fields, *names]) if name not in self.used]
+        expected = {*self.used, *IDENTIFIERS}
+        unused = [name for name in dict.fromkeys([*self.fields, *names]) if name not in expected]
         if unused:
             parts.append(f"columns not used: {fields_of(unused)}")
         parts += [f"{what}: {count:,}" for what, count in self.counts.items()]

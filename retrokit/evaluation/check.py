@@ -161,8 +161,14 @@ def _checked_test(spec: str, settings: CheckSettings, encoder: Encoder | None) -
     path = str(options["path"])
     if is_beir(path) and not has_judgements(path):
         raise DataError(path, f"contains no qrels/; to check its texts, give {path}/corpus.jsonl")
-    read = (path, str(options["split"]), int(options["level"]), bool(options["titles"]))
-    data, checked = check_test(*read, settings.metrics, settings.examples)
+    data, checked = check_test(
+        path,
+        split=str(options["split"]),
+        level=int(options["level"]),
+        titles=bool(options["titles"]),
+        metrics=settings.metrics,
+        examples=settings.examples,
+    )
     faults = [
         *checked.faults,
         *_truncated(encoder, "query", "queries", data.query_ids, data.queries, settings.examples),

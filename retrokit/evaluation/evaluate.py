@@ -22,6 +22,7 @@ from retrokit.data.jsonl import is_gathering, strictly
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
 from retrokit.evaluation.comparison.gates import Baseline, gates_of, read_baseline, write_gates
+from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.settings import EvaluationSettings, requested
@@ -372,7 +373,8 @@ def _baseline_system(settings: EvaluationSettings, measured: Measured) -> str | 
 def check_baseline(name: str, specs: Sequence[str]) -> None:
     """Raise :class:`UsageError`, before a model is loaded, unless ``name`` is one of the ``specs`` of what is
     evaluated, or begins with one as the names of systems do."""
-    if not any(name == head or name.startswith(f"{head} ") for spec in specs for head in _spellings(spec)):
+    spellings = [*labels_of(specs).values(), *(spelling for spec in specs for spelling in _spellings(spec))]
+    if not any(name == spelling or name.startswith(f"{spelling} ") for spelling in spellings):
         raise UsageError(f"`baseline_system=` {name} is none of {', '.join(specs)}")
 
 

@@ -138,16 +138,24 @@ class NearMissProbe(Findings):
         return "; ".join(parts) + ". ROC-AUC 0.5 is blind."
 
     def sheets(self) -> list[Sheet]:
-        columns = columns_of(Blindness)
         references = [row.as_row() for row in self.distributions if row.group in (POSITIVES, RANDOM)]
+        every_row = [*self.families, *references]
+        columns = []
+        for name, column in columns_of(Blindness):
+            if any(column.cell(row, name) for row in every_row):
+                columns.append((name, column))
         cells: list[list[str]] = []
-        for rows in grouped([*self.families, *references], "encoder").values():
+        for rows in grouped(every_row, "encoder").values():
             for row in rows:
                 cells.append([column.cell(row, name) for name, column in columns])
             cells.append([])
         headings = [column.heading for _, column in columns]
-        note = "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
-        return [Sheet(f"scores of near-misses: {self.data}", headings, 3, cells, note)]
+        notes = []
+        if "ROC-AUC" in headings:
+            notes.append(
+                "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
+            )
+        return [Sheet(f"scores of near-misses: {self.data}", headings, 3, cells, notes)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """COMP, Figure 1: a row per family, a column per encoder; near-misses over positives and random pairs."""

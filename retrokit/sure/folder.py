@@ -117,7 +117,7 @@ class BenchmarkRows:
             self._lexicons[kind].add(text)
 
     def _count_calls(self, variants: Variants) -> None:
-        """Count why answers were rejected, and what became of each kind of variant."""
+        """Count why answers were rejected, and per kind of variant whether it was dropped or took retries."""
         rejections: dict[str, list[str]] = {}
         for call in variants.calls:
             kind_rejections = rejections.setdefault(_KIND_OF_STEP[call.step], [])

@@ -29,6 +29,7 @@ from retrokit.evaluation.comparison.comparison import (
     corrected,
     tested,
 )
+from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
@@ -121,7 +122,7 @@ class Baseline:
         none."""
         candidates = self.measured_on(system.task, data)
         for candidate in candidates:
-            if candidate.name == system.name:
+            if candidate.name == system.name or candidate.spec_name == system.spec_name:
                 return candidate
         if len(candidates) > 1:
             names = ", ".join(candidate.name for candidate in candidates)
@@ -136,6 +137,8 @@ def read_baseline(path: str) -> Baseline:
     systems = [(entry["data"], checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
     if not systems or not all(system.results for _, system in systems):
         raise DataError(path, f"is not {_EXPECTED}: there is no result")
+    labels = labels_of(result.encoder for _, system in systems for result in system.results)
+    systems = [(digest, replace(system, labels=labels)) for digest, system in systems]
     return Baseline(path, systems, content["libraries"])
 
 
@@ -196,9 +199,16 @@ def _under(evaluation: Evaluation, least: Sequence[tuple[str, float]]) -> Iterat
         if (result.task, metric) in measured:
             value = result.metrics.get(metric)
             failure = _failure_under(metric, value, limit)
-            message = f"{result.name} on {result.task}: {failure}" if failure else ""
-            about = (result.task, result.name, metric, f"at least {limit:g}", known(value))
-            yield Gate("fail_under", *about, FAILED if failure else PASSED, message)
+            yield Gate(
+                "fail_under",
+                task=result.task,
+                system=evaluation.name_of(result),
+                metric=metric,
+                asked=f"at least {limit:g}",
+                value=known(value),
+                verdict=FAILED if failure else PASSED,
+                message=f"{evaluation.name_of(result)} on {result.task}: {failure}" if failure else "",
+            )
 
 
 def _failure_under(metric: str, value: float | None, limit: float) -> str:
@@ -221,16 +231,33 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
         if visible is not None and visible > most:
             text = f"80% power needs a drop of {visible:.4f}, more than {most:g}"
             notice(f"{name}: {text}; add queries")
-        about = (change.task, change.system, change.metric, f"at most {most:g} below the stored baseline")
-        yield Gate("max_drop", *about, known(change.after), FAILED if failure else PASSED, failure)
+        yield Gate(
+            "max_drop",
+            task=change.task,
+            system=change.system,
+            metric=change.metric,
+            asked=f"at most {most:g} below the stored baseline",
+            value=known(change.after),
+            verdict=FAILED if failure else PASSED,
+            message=failure,
+        )
 
 
 def _idle(evaluation: Evaluation) -> Iterator[Gate]:
-    for result in (result for result in evaluation.results if result.counts.get("reranked_pairs")):
-        problem = f"{result.name} on {result.task}: the reranker changes the order of no query"
-        is_idle = IDLE in result.counts
-        about = (result.task, result.name, result.main_metric, "changes the order of some query")
-        yield Gate("fail_if_idle", *about, None, FAILED if is_idle else PASSED, problem if is_idle else "")
+    for result in evaluation.results:
+        if result.counts.get("reranked_pairs"):
+            problem = f"{evaluation.name_of(result)} on {result.task}: the reranker changes the order of no query"
+            is_idle = IDLE in result.counts
+            yield Gate(
+                "fail_if_idle",
+                task=result.task,
+                system=evaluation.name_of(result),
+                metric=result.main_metric,
+                asked="changes the order of some query",
+                value=None,
+                verdict=FAILED if is_idle else PASSED,
+                message=problem if is_idle else "",
+            )
 
 
 def _worse(evaluation: Evaluation) -> Iterator[Gate]:
@@ -251,8 +278,16 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
             elif test.significant and test.test.difference < 0:
                 difference = f"{metric} is {-test.test.difference:.4f} worse than {test.baseline}"
                 verdict, message = FAILED, f"{system.name} on {task}: {difference} (p = {test.corrected_p:.3g})"
-            about = (task, system.name, metric, f"not significantly worse than {first.name}", value)
-            yield Gate("fail_if_worse", *about, verdict, message)
+            yield Gate(
+                "fail_if_worse",
+                task=task,
+                system=system.name,
+                metric=metric,
+                asked=f"not significantly worse than {first.name}",
+                value=value,
+                verdict=verdict,
+                message=message,
+            )
 
 
 def write_junit(gates: Sequence[Gate], path: str) -> None:

@@ -155,8 +155,16 @@ class SearchTask(MeasuringTask):
             measured = self.measure_index(index, names, depth, searcher)
             account = account_of(searcher, index)
             measured = replace(measured, counts={**account.counts, **measured.counts})
-            details = (measured, account.norms, account.configuration)
-            results.append(self.result(searcher.spec, searcher.similarity, names, *details))
+            results.append(
+                self.result(
+                    searcher.spec,
+                    searcher.similarity,
+                    names,
+                    measured,
+                    norms=account.norms,
+                    configuration=account.configuration,
+                )
+            )
         return results
 
 
