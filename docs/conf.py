@@ -41,7 +41,7 @@ NAVIGATION = {
     "GPUs": ["gpu"],
     "Reference": [
         f"reference/{page}"
-        for page in "cli names python schemas formats metrics similarities encoders prompts".split()
+        for page in "cli names python schemas formats docstrings metrics similarities encoders prompts".split()
         + "grammar caches plugins extensions".split()
     ],
     "Extensions": [f"extensions/{name}" for name in EXTENSIONS],
