@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # a help page needs no reader of texts
 _HERE = "retrokit.augmentation.crops"
 # sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in pieces
 _PIECE = 20_000
+_SHORT = 30
+"""Characters of the shortest sentence of a text that is kept though it is short."""
 
 
 class Splitter(Protocol):
@@ -124,6 +126,9 @@ class CropSettings(Settings):
     splitter: str = setting(
         "period", "period (the paper's), or multilingual, or multilingual:de: real sentences.", names="splitters"
     )
+    keep_short: bool = setting(
+        False, f"Cut texts with too few chunks into sentences from {_SHORT} characters; CROP 3.1 drops such texts."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,12 +147,18 @@ class CropSettings(Settings):
         >>> CropSettings(min_chars=3, max_chars=5).chunks("One. Two. a. Three. Four. One. Two.")
         ('One. Two', 'Two. Four', 'Four. One')
         """
+        chunks = self._chunks(text, self.sentences, self.min_chars)
+        if len(chunks) < 2 and self.keep_short:
+            return self._chunks(text, 1, min(_SHORT, self.min_chars))
+        return chunks
+
+    def _chunks(self, text: str, count: int, min_chars: int) -> tuple[str, ...]:
         sentences = []
         for sentence in self._splitter.cut(text):
-            if self.min_chars <= len(sentence) <= self.max_chars and not sentence.isspace():
+            if min_chars <= len(sentence) <= self.max_chars and not sentence.isspace():
                 sentences.append(sentence.strip())
-        starts = range(len(sentences) - self.sentences + 1)
-        chunks = [self._splitter.join(sentences[start : start + self.sentences]) for start in starts]
+        starts = range(len(sentences) - count + 1)
+        chunks = [self._splitter.join(sentences[start : start + count]) for start in starts]
         return tuple(dict.fromkeys(chunks))
 
     def why_too_few(self, text: str) -> str:
