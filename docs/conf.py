@@ -34,8 +34,8 @@ NAVIGATION = {
         f"how-to/{name}"
         for name in (
             "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses "
-            "export-vectors several-gpus language-models reproduce "
-            "serve python"
+            "export-vectors language-models reproduce "
+            "serve python contribute"
         ).split()
     ],
     "GPUs": ["gpu"],

@@ -108,16 +108,25 @@ def pages_of_extensions() -> dict[Path, str]:
 def _with_reference(page: Path) -> str:
     name = page.parent.name
     extension: Extension = importlib.import_module(f"retrokit.extensions.{name}").EXTENSION
-    own = {entry.target for entry in extension.commands}
+    module = f"retrokit.extensions.{name}"
     parts = [
-        _command(f"retrokit {words}", command) for words, command in commands().items() if command.entry.target in own
+        _command(f"retrokit {words}", command)
+        for words, command in commands().items()
+        if command.entry.target.startswith(f"{module}.")
     ]
     registries = {registry.group: registry for registry in map(named, kinds_of_names.names())}
     for group in extension.entries:
+        if group == kinds_of_names.group:
+            parts += [
+                _names(kind.summary, named(kind.name))
+                for kind in kinds_of_names.entries()
+                if kind.name in extension.entries[group]
+            ]
+        if group not in registries:
+            continue
         registry = registries[group]
         entries = [entry for entry in registry.entries() if entry.name in extension.entries[group]]
         parts.append(_described(registry.kind.capitalize(), registry, entries))
-    module = f"retrokit.extensions.{name}"
     parts += [_public(public, extension.attribute(public), module) for public in sorted(extension.python)]
     schemas = schemas_of(name)
     if schemas:

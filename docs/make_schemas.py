@@ -32,13 +32,9 @@ from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.result import Result
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.metrics.significance import Draws
-from retrokit.probing.contrast import ContrastProbe
 from retrokit.probing.fisher import Fisher, Information
 from retrokit.probing.fragments import FragmentProbe
-from retrokit.probing.geometry import GeometryProbe
-from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude import EffectChange, LengthCorrelation, LengthFinding
-from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.probing.stress import StressProbe
 from retrokit.ranking.reranking.verify import Calibration
@@ -206,14 +202,11 @@ OUTPUTS: dict[str, Any] = {
     "eval": EVALUATION,
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
-    "probe-contrast": ContrastProbe,
     "probe-fisher": {
         "results": [but(Fisher, information=[but(Information, log10=(DIMENSIONS, "log₁₀; null of 0."))])],
         "conclusion": CONCLUSION,
     },
     "probe-fragments": FragmentProbe,
-    "probe-geometry": GeometryProbe,
-    "probe-layers": LayerProbe,
     "probe-magnitude": {
         "results": [
             but(LengthFinding, effect=but(EffectSize, **dict.fromkeys(("value", "low", "high"), float | None)))
@@ -222,13 +215,6 @@ OUTPUTS: dict[str, Any] = {
         "changes": [EffectChange],
         "gamma": ([NUMBERS], "γ by step of a run."),
         "notes": [str],
-        "conclusion": CONCLUSION,
-    },
-    "probe-map": {
-        **{"task": str, "data": str, "texts": int, "neighbours": int, "counts": COUNTS},
-        "classes": ([str | int], "The labels that there are."),
-        "labels": ([int], "Of each text, its place among the classes."),
-        "maps": [but(TextMap, positions=([[float]], "x and y of each text."))],
         "conclusion": CONCLUSION,
     },
     "probe-near-miss": {

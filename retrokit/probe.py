@@ -1,25 +1,28 @@
-"""The probes of ``retrokit probe``, each a function that returns its findings."""
+"""The probes of ``retrokit probe``, each a function that returns its findings; those that packages add too."""
 
-from retrokit.probing.contrast import probe_contrast as contrast
+from typing import Any
+
+from retrokit.core.errors import UsageError
+from retrokit.probing import registry
 from retrokit.probing.fisher import probe_fisher as fisher
 from retrokit.probing.fragments import probe_fragments as fragments
-from retrokit.probing.geometry import probe_geometry as geometry
-from retrokit.probing.layers import probe_layers as layers
 from retrokit.probing.magnitude import probe_magnitude as magnitude
 from retrokit.probing.magnitude import probe_training as training
-from retrokit.probing.map import probe_map as map
 from retrokit.probing.near_miss import probe_near_misses as near_misses
 from retrokit.probing.stress import probe_stress as stress
 
 __all__ = [
-    "contrast",
     "fisher",
     "fragments",
-    "geometry",
-    "layers",
     "magnitude",
-    "map",
     "near_misses",
     "stress",
     "training",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return registry.entry(name.replace("_", "-")).load()
+    except UsageError as error:
+        raise AttributeError(f"retrokit.probe has no attribute {name!r}: {error}") from None

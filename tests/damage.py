@@ -391,16 +391,14 @@ def _make() -> dict[str, str]:
     for name, words in {
         "magnitude": f"magnitude {ENCODER} --on beir:beir",
         "checkpoints": "magnitude learned --on beir:beir --checkpoints",
-        "geometry": f"geometry {ENCODER} --on beir:beir",
         "fragments": f"fragments {ENCODER} --on classify:labels.jsonl --size 8",
         "near-miss": f"near-miss {ENCODER} --on pairs:triplets.jsonl",
         "stress": f"stress {ENCODER} --texts texts.jsonl",
-        "map": f"map {ENCODER} --on knn:labels.jsonl --plot drawn",
         "fisher": f"fisher {ENCODER} --on beir:beir",
-        "contrast": f"contrast {ENCODER} --on pairs:triplets.jsonl,a=anchor,b=positive --size 8",
-        "layers": "layers bert --on beir:beir",
     }.items():
         _typed(f"probe {words} --json", f"probe-{name}.json")
+    for name, words in all_samples().printed.items():
+        _typed(words, f"probe-{name}.json")
     _typed(f"rerank train cnn {ENCODER} --data triplets.jsonl --dev near.jsonl --epochs 1 --batch-size 8 -o verifier")
     _typed("rerank calibrate verifier triplets.jsonl --false-accept-rate 0.5")
     _typed("augment near-misses texts.jsonl -o edits.jsonl --per-family 3")

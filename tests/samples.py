@@ -1,7 +1,7 @@
 """What tests of all commands need of an extension: :class:`Samples`, from ``tests/extensions/NAME/samples.py``."""
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -18,6 +18,10 @@ class Samples:
     Attributes:
         runs: of ``tests/test_distribution.py``: command, and its words; they run behind those of the core, in a folder
             with what these wrote.
+        probes: of ``tests/test_cli_probe.py``: probe, and its options, in which ``{labelled}`` and ``{pairs}`` are
+            files, its tables, its pictures.
+        printed: of ``tests/damage.py``: probe, and a command that prints its findings.
+        pictures: of ``tests/report``: picture, and how it is drawn with names of the caller's choice.
         without_extra: of the same: extra, and the words of a command that needs it.
         writes_file: command, and its line: it writes a file.
         writes_folder: command, and its line: it writes files into a folder.
@@ -34,6 +38,9 @@ class Samples:
 
     runs: Mapping[str, list[str]] = field(default_factory=dict)
     without_extra: Mapping[str, list[str]] = field(default_factory=dict)
+    probes: Mapping[str, tuple[str, set[str], set[str]]] = field(default_factory=dict)
+    printed: Mapping[str, str] = field(default_factory=dict)
+    pictures: Mapping[str, Callable[[Sequence[str]], Callable[[Path], object]]] = field(default_factory=dict)
     writes_file: Mapping[str, str] = field(default_factory=dict)
     writes_folder: Mapping[str, str] = field(default_factory=dict)
     writes_whole_folder: Mapping[str, str] = field(default_factory=dict)

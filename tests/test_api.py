@@ -66,7 +66,7 @@ def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
     assert cli.run(words) == 0
     printed = json.loads(capsys.readouterr().out)["results"]
     assert [result.metrics for result in found.results] == [result["metrics"] for result in printed]
-    probed = retrokit.probe.geometry([run], on, precision="fp32", device="cpu")
+    probed = retrokit.probe.magnitude([run], [on], precision="fp32", device="cpu")
     assert probed.to_json()
     ranked = retrokit.rerank(run, [on], ["maxsim"])
     assert [result.configuration.get("reranker") for result in ranked.results] == [None, "maxsim"]

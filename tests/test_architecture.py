@@ -306,8 +306,6 @@ def test_messages_mark_their_parameters():
         (["finetune", "--help"], "--holdout"),
         (["eval", "--help-all"], "qnorm"),
         (["finetune", "--help-all"], "sfs"),
-        (["probe", "contrast", "--help-all"], "contrasts"),
-        (["probe", "geometry", "--help-all"], "corpora"),
         (["probe", "near-miss", "--help-all"], "split=train"),
         (["augment", "--help"], "negatives"),
         (["build-sure", "--help-all"], "replay"),
@@ -321,7 +319,7 @@ def test_messages_mark_their_parameters():
         (["rerank", "run", "--help-all"], "cross-encoder"),
         (["export", "--help-all"], "qnorm"),
         (["names"], "language=en"),
-        (["names", "corpora", "tasks"], "sample=10000"),
+        (["names", "splitters", "tasks"], "beir"),
         ([], "finetune"),
     ],
 )

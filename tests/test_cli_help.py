@@ -74,7 +74,7 @@ def test_the_first_options_of_finetune_are_those_of_a_first_run(page) -> None:
 def test_a_value_has_a_placeholder_and_a_switch_has_none(page) -> None:
     shown = page("finetune", "--help-all", columns=140)
     assert "Usage: retrokit finetune [OPTIONS] {ENCODER}" in shown
-    for line in (r"ENCODER +[A-Z]", r"--data +TEXT +[A-Z]", r"--steps +N +[A-Z]", r"--lr +X +[A-Z]", r"--tf32 +[A-Z]"):
+    for line in (r"ENCODER +[A-Z]", r"--data +DATA +[A-Z]", r"--steps +N +[A-Z]", r"--lr +X +[A-Z]", r"--tf32 +[A-Z]"):
         assert re.search(line, shown), line
 
 

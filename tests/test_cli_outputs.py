@@ -19,6 +19,7 @@ from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 from tests.processes import retrokit_in
 from tests.samples import all_samples
+from tests.schemas import validator
 
 SAMPLES = all_samples()
 # What a command reads is in the folder in, {o} is its output; the answers of a language model need another test.
@@ -124,6 +125,7 @@ def limit_files(rank: int) -> None:
 def test_an_output_that_is_too_large_for_its_disk_is_one_line_that_names_it(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
+    validator("file-run")  # builds the schemas, which are larger
     monkeypatch.setenv("LARGEST_FILE", "12000" if command == "finetune" else "600")  # which prints more
     shutil.copytree(inputs, tmp_path / "in")
     line = (FILES | FOLDERS | WHOLE)[command].format(o="new/out")
@@ -186,11 +188,10 @@ LINES = {
     "build-sure audit": "in/beir",
     "build-sure judge": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1",
     **dict.fromkeys(
-        (f"probe {kind}" for kind in ("magnitude", "fisher", "near-miss", "layers", "geometry", "map")),
+        (f"probe {kind}" for kind in ("magnitude", "fisher", "near-miss")),
         "in/bert --on beir:in/beir",
     ),
     "probe fragments": "in/bert --on beir:in/beir --size 16",
-    "probe contrast": "in/bert --on pairs:in/pairs.jsonl,a=anchor,b=positive --size 16",
     "probe stress": "in/bert --texts in/texts.jsonl --with in/bert",
     **SAMPLES.inputs,
 }

@@ -12,6 +12,7 @@ import pytest
 from retrokit.report.records import read_record
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
+from tests.samples import all_samples
 
 Command = Callable[..., tuple[int, str, str]]
 TEXTS = sentences(48, seed=21)
@@ -21,6 +22,9 @@ TEXTS = sentences(48, seed=21)
 def probe(typed: Command) -> Command:
     """Run ``retrokit probe …``."""
     return lambda *words: typed("probe", *words, "--device", "cpu")
+
+
+SAMPLES = all_samples()
 
 
 @pytest.fixture
@@ -42,21 +46,15 @@ def words_of(name: str, data: dict[str, Path]) -> list[str]:
     """The options of the probe of that name."""
     return {
         "fragments": ["--on", f"classify:{data['labelled']}", "--size", "4", "--size", "8"],
-        "contrast": ["--on", f"pairs:{data['pairs']},a=toxic,b=neutral", "--size", "4"],
         "near-miss": ["--on", f"pairs:{data['near']}", "--paraphrases", str(data["reference"])],
-        "layers": ["--on", f"knn:{data['labelled']},k=3"],
-        "geometry": ["--on", str(data["labelled"]), "--size", "4", "--neighbours", "3"],
-        "map": ["--on", f"knn:{data['labelled']},k=3"],
+        **{probe: words.format(**data).split() for probe, (words, _, _) in SAMPLES.probes.items()},
     }[name]
 
 
 FILES = {
     "fragments": ({"wholes", "fragments", "prefixes", "random"}, {"fragments", "prefixes"}),
-    "contrast": ({"fragments", "dimensions"}, {"contrast"}),
     "near-miss": ({"families", "distributions", "scores"}, {"near-miss"}),
-    "layers": ({"layers"}, {"layers"}),
-    "geometry": ({"geometry"}, {"geometry"}),
-    "map": ({"map"}, {"map"}),
+    **{probe: (tables, pictures) for probe, (_, tables, pictures) in SAMPLES.probes.items()},
 }
 
 

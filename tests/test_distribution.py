@@ -58,7 +58,6 @@ WITHOUT = {
     "mteb": ["eval", TABLE, "--on", "mteb:SciFact"],
     "bm25": ["search", "bm25", "--corpus", "corpus.jsonl", "--query", "a cat"],
     "negatives": ["augment", "near-misses", "corpus.jsonl", "-o", "near.jsonl"],
-    "map": ["probe", "map", TABLE, "--on", "knn:labelled.jsonl", "--plot", "plots"],
     "faiss": ["search", TABLE, "--corpus", "corpus.jsonl", "--query", "a cat", "--index", "HNSW32"],
     "tensorboard": ["finetune", TABLE, "--track", "tensorboard", *TRAIN, "unmade"],
     "trackio": ["finetune", TABLE, "--track", "trackio", *TRAIN, "unmade"],

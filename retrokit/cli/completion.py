@@ -17,8 +17,6 @@ CORE_KINDS = [
     Entry("rerankers", "Rerankers", "retrokit.ranking.reranking:registry"),
     Entry("verifiers", "Verifiers", "retrokit.ranking.reranking:verifiers"),
     Entry("llms", "Language models", "retrokit.llm:registry"),
-    Entry("contrasts", "Contrasting pairs", "retrokit.probing:contrasts"),
-    Entry("corpora", "Corpora", "retrokit.probing:corpora"),
     Entry("splitters", "Splitters", "retrokit.augmentation.crops:splitters"),
     Entry("mixture", "Parts of a mixture", "retrokit.augmentation.mixing:registry"),
     Entry("edits", "Families of edits: near-misses and stress tests", "retrokit.augmentation.edits:registry"),

@@ -49,6 +49,7 @@ _ConfigOption = Annotated[
         is_eager=True,
         callback=_read,
         help="TOML file of options (batch-size = 64); the command line wins.",
+        metavar="FILE",
     ),
 ]
 CONFIG = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_ConfigOption)

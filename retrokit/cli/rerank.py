@@ -37,7 +37,7 @@ def run_two_stages(
     options: TwoStageOptions,
     output: EvaluationOutput,
 ) -> None:
-    """Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).
+    """Rerank first-stage results and evaluate both stages; test rerankers on near-misses.
 
     retrokit rerank minilm --on beir:data/scifact --with maxsim --with cross-encoder:models/ce
 

@@ -14,7 +14,7 @@ def train(
     dry_run: bool = DRY_RUN,
     as_json: bool = common("as_json"),
 ) -> None:
-    """Train a verifier on token maps (COMP C, D.3), a cross-encoder or a decoder that answers yes or no.
+    """Train a verifier on token maps, a cross-encoder or a decoder that answers yes or no.
 
     retrokit rerank train transformer minilm --data triplets.jsonl -o runs/verifier
 

@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.commands import CommandEntry, GroupEntry, registry
 from retrokit.cli.common import Commands, Group, GroupWithDefault
+from retrokit.cli.papers import sources, without_sources
 from retrokit.core.registry import missing_extensions
 from retrokit.core.version import DOCUMENTATION, __version__
 
@@ -23,7 +24,7 @@ class LazyCommand:
     def __init__(self, entry: CommandEntry) -> None:
         self.entry = entry
         group, _, self.name = entry.name.rpartition(" ")
-        self.short_help = entry.summary
+        self.short_help = without_sources(entry.summary)
         self.rich_help_panel = None if group else entry.panel
 
     @cached_property
@@ -31,7 +32,9 @@ class LazyCommand:
         """The command itself."""
         alone = Commands(add_completion=False)
         alone.command(self.name)(self.entry.load())
-        return typer.main.get_command(alone)
+        command: Any = typer.main.get_command(alone)
+        command.epilog = sources(command.help or "")
+        return command
 
     @property
     def is_loaded(self) -> bool:

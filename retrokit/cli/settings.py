@@ -15,7 +15,7 @@ import typer
 from retrokit.cli.completion import KINDS, choosing, completing, named
 from retrokit.cli.config import CONFIG
 from retrokit.core.errors import LARGEST, DataError, ServiceError, UsageError
-from retrokit.core.settings import METRIC_NAMES, RUNS, Param, Settings, param_of
+from retrokit.core.settings import EITHER, FILE, FOLDER, METRIC_NAMES, RUNS, Param, Settings, param_of
 
 
 def option(name: str) -> str:
@@ -70,11 +70,8 @@ class Option:
         if (minimum, maximum) == (1, None):  # as every whole number has
             minimum = None
         about: dict[str, Any] = {"help": text, "rich_help_panel": param.panel, "min": minimum, "max": maximum}
-        if param.choices:
-            metavar = param.metavar or f"[{'|'.join(param.choices)}]"
-            about |= {"metavar": metavar, "autocompletion": choosing(param.choices)}
-        else:
-            about["autocompletion"] = completing(param)
+        about["metavar"] = param.metavar or metavar_of(param)
+        about["autocompletion"] = choosing(param.choices) if param.choices else completing(param)
         return typer.Option(*flags, **about)
 
     def value(self, typed: Any) -> Any:
@@ -90,6 +87,24 @@ class Option:
             return read(typed)
         except ValueError as error:
             raise UsageError(f"`{self.name}=` {typed}: expected {error}") from None
+
+
+def metavar_of(param: Param) -> str | None:
+    """How help calls the value of an option: its choices, a file or folder, or what its names are of; else ``None``."""
+    if param.choices:
+        return f"[{'|'.join(param.choices)}]"
+    for path in (param.reads, param.writes):
+        if path is not None:
+            return _PATHS.get(path, "FILE")
+    if tuple(param.kinds) == ("encoders", "searchers"):
+        return "SYSTEM"
+    if not param.kinds:
+        return None
+    return _SINGULAR.get(param.kinds[0], param.kinds[0].removesuffix("s").upper())
+
+
+_PATHS = {FILE: "FILE", FOLDER: "FOLDER", EITHER: "PATH"}
+_SINGULAR = {"similarities": "SIMILARITY", "losses": "LOSS", "mixture": "DATA", "runs": "FOLDER"}
 
 
 class CommandCall:

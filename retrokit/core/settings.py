@@ -438,7 +438,13 @@ COMMON = {
     for param in (
         Param("output", MISSING, required=True, help="Folder to write.", flags=("--output", "-o")),
         Param("seed", 0, help="Random seed.", minimum=0),
-        Param("device", canonical=usable_device, help="cpu, cuda, cuda:1, mps. Default: auto-detected.", result=False),
+        Param(
+            "device",
+            canonical=usable_device,
+            help="cpu, cuda, cuda:1, mps. Default: auto-detected.",
+            metavar="DEVICE",
+            result=False,
+        ),
         Param(
             "precision",
             "auto",
@@ -457,7 +463,7 @@ COMMON = {
             minimum=0,
             result=False,
         ),
-        Param("field", "text", help="Field that contains the text."),
+        Param("field", "text", help="Field that contains the text.", metavar="FIELD"),
         Param("prompts", help="ours, few-shot (base models), or a folder. Default: by model."),
         Param("concurrency", 16, help="Concurrent calls.", minimum=1, maximum=1024),
         Param("max_tokens", int, help="Budget of prompt and answer tokens. Default: none.", maximum=2**53),
@@ -467,6 +473,7 @@ COMMON = {
         Param("dims", int, minimum=1, help="Use the first N dimensions of the encoder."),
         Param(
             "index",
+            metavar="INDEX",
             extra="faiss",
             help="Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64. Default: exact search.",
         ),

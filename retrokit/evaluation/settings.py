@@ -52,7 +52,7 @@ class GateSettings(Settings):
         names="metrics",
     )
     fail_under: Sequence[str] = setting(
-        (), "Exit 1 if a result is below METRIC=X, e.g. ndcg@10=0.64. Repeatable.", GATES
+        (), "Exit 1 if a result is below, e.g. ndcg@10=0.64. Repeatable.", GATES, metavar="METRIC=X"
     )
     fail_if_worse: bool = setting(False, "Exit 1 if a system is significantly worse than the first (p < 0.05).", GATES)
     save_baseline: str | None = setting(
@@ -169,8 +169,8 @@ class EvaluationSettings(MeasuringSettings):
     )
     correlations: bool = setting(
         False,
-        "How alike SURE's testbeds rank the systems, and how alike SURE and retrieval, given a task of it for "
-        "each sure:FOLDER, in their order.",
+        "Rank correlations between SURE testbeds, and with the retrieval task that is given for each sure:FOLDER, "
+        "in their order.",
         OUTPUT,
     )
 

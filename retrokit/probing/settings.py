@@ -34,7 +34,7 @@ class ProbeSettings(Settings):
 
 @dataclass(frozen=True)
 class MagnitudeSettings(ProbeSettings):
-    """Norms of embeddings: do relevant documents have larger ones, and can qnorm use that? (MAG 4.3)
+    """Compare the norms of relevant and irrelevant documents by Cohen's d; qnorm can use a difference (MAG 4.3).
 
     retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
     """
@@ -84,7 +84,7 @@ class MagnitudeSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class FisherSettings(ProbeSettings):
-    """What training can move, by similarity, and whether qnorm or dnorm will train better (MAG 4.1, 4.5).
+    """Compute Fisher information by similarity, and predict whether qnorm or dnorm trains better (MAG 4.1, 4.5).
 
     retrokit probe fisher minilm --on beir:data/scifact,split=train
     """
@@ -99,7 +99,7 @@ class FisherSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class FragmentSettings(ProbeSettings):
-    """How good each single fragment is, and how few are enough (SFS 6).
+    """Score each fragment of an embedding, its prefixes and random slices (SFS 6).
 
     retrokit probe fragments minilm runs/sfs16 --on classify:labelled.jsonl --size 64 --size 16 --plot pictures
     """
@@ -117,21 +117,8 @@ class FragmentSettings(ProbeSettings):
 
 
 @dataclass(frozen=True)
-class ContrastSettings(ProbeSettings):
-    """Which fragments and dimensions respond to what the texts of a pair differ in (SFS Figure 3).
-
-    retrokit probe contrast minilm --on pairs:paradetox.jsonl,a=toxic,b=neutral --size 32
-    """
-
-    on: str = setting(
-        help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.", names="contrasts"
-    )
-    size: int = setting(help=FRAGMENT)
-
-
-@dataclass(frozen=True)
 class NearMissProbeSettings(ProbeSettings):
-    """Does the score fall when the meaning changes and the words hardly do? (COMP Figure 1)
+    """Test whether the score falls if the meaning changes and the words hardly do (COMP Figure 1).
 
     retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --paraphrases beir:data/scifact,split=train
     """
@@ -145,46 +132,8 @@ class NearMissProbeSettings(ProbeSettings):
 
 
 @dataclass(frozen=True)
-class LayerSettings(ProbeSettings):
-    """How good is an encoder after each layer, and how far did training move it? (CROP 4)
-
-    retrokit probe layers minilm runs/crops --on knn:labelled.jsonl --plot pictures
-    """
-
-    on: str = common("on", help="Task, e.g. knn:FILE or beir:PATH.")
-    metric: str | None = setting(None, METRIC, canonical=metric_names, names="metrics")
-    sim: str | None = common("sim")
-    start: str | None = setting(None, "Encoder before training. Default: that of the model folder.", names="encoders")
-
-
-@dataclass(frozen=True)
-class GeometrySettings(ProbeSettings):
-    """How embeddings lie in their space: anisotropy, effective rank, hubness (SFS 5.4).
-
-    retrokit probe geometry minilm runs/sfs16 --on beir:data/scifact --size 16
-    """
-
-    on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.", names="corpora")
-    size: int | None = setting(None, f"{FRAGMENT} Default: only the whole.")
-    neighbours: int = setting(10, "Neighbours that count for hubness.", minimum=1)
-
-
-@dataclass(frozen=True)
-class MapSettings(ProbeSettings):
-    """A picture of labelled texts in two dimensions (CROP Figure 2).
-
-    retrokit probe map minilm runs/crops --on knn:labelled.jsonl,sample=5000 --plot pictures
-    """
-
-    needs_folder = True
-
-    on: str = common("on", help="knn:FILE of labelled texts; sample=5000 draws some.")
-    seed: int = common("seed", default=42, help="Random seed of the layout.")
-
-
-@dataclass(frozen=True)
 class StressSettings(ProbeSettings):
-    """What a retriever does not understand: edits that must lower its scores, and edits that must not.
+    """Find what a retriever does not understand, by edits that must lower its scores and edits that must not.
 
     retrokit probe stress minilm runs/mine --texts corpus.jsonl
 
@@ -226,7 +175,7 @@ class StressSettings(ProbeSettings):
     sure: str | None = setting(None, "SURE next to the rates: FOLDER,reference=RERANKER.", needs=("encoders",))
     save_edits: str | None = setting(None, "Write the edits as JSON lines; systems may be left out.", writes=FILE)
     fail_under: Sequence[str] = setting(
-        (), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.", needs=("encoders",)
+        (), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.", metavar="NAME=X", needs=("encoders",)
     )
     junit: str | None = setting(None, "Write gate results as JUnit XML.", writes=FILE, needs=("fail_under",))
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from retrokit.core.notices import Advance, harmless, unseen
 
 LINE_EVERY = 10.0  # seconds between progress lines where no bar can be drawn
-NO_LIMIT = 100_000  # columns of output that is no terminal, so that nothing is cut or wrapped in a pipe
+ELSEWHERE = 160  # columns of a table that is printed on no terminal
 LEAST = 20  # columns below which COLUMNS is no width
 
 
@@ -30,7 +30,7 @@ class _HarmlessConsole(Console):
 def console(error: bool = False) -> Console:
     """A console on standard output or standard error."""
     stream = sys.stderr if error else sys.stdout
-    columns, width = os.environ.get("COLUMNS", ""), None if stream.isatty() else NO_LIMIT
+    columns, width = os.environ.get("COLUMNS", ""), None if stream.isatty() else ELSEWHERE
     if columns.isdecimal() and int(columns) >= LEAST:
         width = int(columns)
     # Where TERM=dumb, rich takes a width only with a height.

@@ -5,7 +5,7 @@ import pytest
 
 from retrokit.core.frames import flat, frame
 from retrokit.evaluation.result import Result
-from retrokit.probing.layers import LayerProbe, LayerScore
+from retrokit.probing.fragments import FragmentProbe, WholeScore
 from retrokit.ranking.retrieval.base import Rankings
 from retrokit.sure.agreement import agreement
 from retrokit.training.history import Outcome
@@ -33,9 +33,9 @@ def test_whole_numbers_stay_whole_and_what_is_missing_is_missing():
             [0, 1, 4, 2.0],
         ),
         (
-            LayerProbe("t", "m", [LayerScore("e", "dot", 0, 0.5, None, None)]),
-            ["encoder", "similarity", "layer", "value", "start", "moved"],
-            ["e", "dot", 0, 0.5, None, None],
+            FragmentProbe("t", "m", [WholeScore("e", "dot", 0.5)], [], [], []),
+            ["encoder", "similarity", "value", "guess", "p"],
+            ["e", "dot", 0.5, None, None],
         ),
         (
             agreement({"anna": {("q", "summary"): True}, "ben": {("q", "summary"): True}}),

@@ -101,6 +101,9 @@ def test_bigrams_are_counted_as_words_and_said():
     with heard() as said:
         index = registry.create("bm25:language=none").index(documents)
     assert said == ["bm25: character bigrams for Han, Hiragana (40.9% of the characters)"]
+    with heard() as said:
+        registry.create("bm25").index([*["a long text in English"] * 50, "キログ"])
+    assert said == []  # 0.3% of the characters
     by_words = ["護照 照申 申請 護 照 申 請 abc".split(), "天気 気が がい いい 天 気".split(), ["plain", "words"]]
     average, length = sum(map(len, by_words)) / 3, len(by_words[0])
     expected = 4 * math.log(1 + 2.5 / 1.5) / (1 + 1.5 * (0.25 + 0.75 * length / average))

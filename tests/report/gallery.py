@@ -10,15 +10,12 @@ from retrokit.core import figures
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.metrics.effect_size import EffectSize
-from retrokit.probing.contrast import ContrastProbe, DimensionContrast, FragmentContrast
 from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
 from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, RandomSlice, WholeScore
-from retrokit.probing.geometry import Geometry, GeometryProbe
-from retrokit.probing.layers import LayerProbe, LayerScore
 from retrokit.probing.magnitude import Gain, LengthFinding, Lengths, MagnitudeProbe, correlate
-from retrokit.probing.map import MapProbe, TextMap
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Blindness, Distribution, NearMissProbe
 from retrokit.report import plots
+from tests.samples import all_samples
 
 MODULES = (plots, figures)
 RNG = np.random.default_rng(0)
@@ -72,20 +69,6 @@ def fragments(names: Names, size: int = 16, count: int = 6) -> FragmentProbe:
     return FragmentProbe(names[0], names[-1], wholes, scores, prefixes, slices)
 
 
-def contrast(names: Names, size: int = 4, count: int = 6) -> ContrastProbe:
-    rows = [
-        FragmentContrast(name, i + 1, i * size + 1, (i + 1) * size, 0.7, 0.1, 0.3, 0, 0.1)
-        for name in names
-        for i in range(count)
-    ]
-    dimensions = [
-        DimensionContrast(name, i + 1, i // size + 1, 0.0, float(value))
-        for name in names
-        for i, value in enumerate(RNG.gamma(4, 0.02, size * count))
-    ]
-    return ContrastProbe(names[0], names[-1], names[0], 100, size, rows, dimensions)
-
-
 def near_miss(names: Names, families: Names, equal: bool = False) -> NearMissProbe:
     groups = [(family, 0.9) for family in families] + [(POSITIVES, 0.6), (RANDOM, 0.1)]
     distributions = [
@@ -95,30 +78,6 @@ def near_miss(names: Names, families: Names, equal: bool = False) -> NearMissPro
     ]
     rows = [Blindness(name, "cosine", family, 40, 0.9, 0.1, 0.1, None, 0.9) for name in names for family in families]
     return NearMissProbe(names[0], None, rows, distributions)
-
-
-def layers(names: Names) -> LayerProbe:
-    rows = [LayerScore(name, "cosine", k, 0.5 + 0.01 * k, names[0], 0.01) for name in names for k in range(4)]
-    return LayerProbe(names[0], names[-1], rows)
-
-
-def geometry(names: Names, fragments: int) -> GeometryProbe:
-    parts = [Geometry(name, i, 8, 0.1 + 0.01 * i, 7.0, 1.0, 0.01) for name in names for i in range(fragments + 1)]
-    return GeometryProbe(names[0], 100, 10, parts)
-
-
-def labelled_map(names: Names) -> MapProbe:
-    labels = [i for i in range(len(names)) for _ in range(3)]
-    lines = [str(i) for i in range(len(labels))]
-    maps = [TextMap(name, "t-SNE", 0.5, 0.5, RNG.normal(size=(len(labels), 2))) for name in names[:2]]
-    counts = {
-        "test_texts": 0,
-        "train_texts": 0,
-        "labels": len(names),
-        "texts_without_text": 0,
-        "test_texts_of_unknown_label": 0,
-    }
-    return MapProbe(names[0], names[0], len(labels), 10, counts, list(names), labels, maps, lines)
 
 
 def result(encoder: str, task: str, metrics: Sequence[str], similarity: str = "cosine", shift: float = 0.0) -> Result:
@@ -161,14 +120,10 @@ def pictures(names: Names) -> dict[str, Draw]:
         "training": magnitude(names, (0, 5, 10)).plot,
         "fisher": fisher(names).plot,
         "fragments": fragments(names).plot,
-        "contrast": contrast(names[:2]).plot,
         "near-miss": near_miss(names[:2], names).plot,
         "near-miss-rows": near_miss(names[:14], [ALL, *names[:20]]).plot,
         "near-miss-equal": near_miss(names[:1], [ALL], True).plot,
-        "layers": layers(names).plot,
-        "geometry": geometry(names, 0).plot,
-        "geometry-fragments": geometry(names, 6).plot,
-        "map": labelled_map(names).plot,
         "eval": lambda folder: plots.evaluation_plots(evaluation_of(cells, shown, {}, True), folder),
         "rerank": lambda folder: plots.reranking_plots(reranking(names[:26], names[:14]), folder),
+        **{name: draw(names) for name, draw in all_samples().pictures.items()},
     }

@@ -4,7 +4,6 @@ from typing import Any
 
 from rich.console import Console
 
-from retrokit.probing.contrast import ContrastProbe, FragmentContrast
 from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, RandomSlice, WholeScore
 from retrokit.report.sheets import TerminalTable
 
@@ -14,13 +13,6 @@ def text(*tables: Any) -> str:
     with console.capture() as captured:
         console.print(*map(TerminalTable, tables))
     return captured.get()
-
-
-def test_of_many_fragments_the_twelve_furthest_apart_are_shown() -> None:
-    rows = [FragmentContrast("e", i, 2 * i - 1, 2 * i, 0.9 - i / 1000, 0.2, 0.3, 0, 0.1) for i in range(1, 25)]
-    shown = text(*ContrastProbe("d", "a", "b", 50, 2, rows, []).sheets())
-    assert " 47-48 " in shown
-    assert shown.count("│ e ") == 12
 
 
 def test_prefixes_have_a_row_per_number_of_dimensions() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retrokit.core.registry import EXTENSIONS
+from retrokit.core.registry import EXTENSIONS, Entry
 from retrokit.core.sheet import Sheet
 from retrokit.data.check import CheckedData, DataFault
 from retrokit.data.jsonl import to_json
@@ -79,8 +79,12 @@ def entry_of(kind: str) -> RecordEntry:
 
 
 def test_every_kind_of_the_core_is_tried_here_or_is_a_probe():
-    core = {entry.name for entry in registry.entries() if not entry.target.startswith(f"{EXTENSIONS}.")}
-    assert core == {*RECORDS, *(f"probe-{name}" for name in probes.names())}
+    core = {entry.name for entry in registry.entries() if _is_core(entry)}
+    assert core == {*RECORDS, *(f"probe-{probe.name}" for probe in probes.entries() if _is_core(probe))}
+
+
+def _is_core(entry: Entry) -> bool:
+    return not entry.target.startswith(f"{EXTENSIONS}.")
 
 
 @pytest.mark.parametrize("kind", RECORDS)

@@ -177,3 +177,13 @@ def test_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[texts]/s" in shown.getvalue()
     for foreign in ("\x1b[31m", "\x1b]0;", "\x07", "\x9b", "\u202e"):
         assert foreign not in shown.getvalue()
+
+
+def test_a_table_off_a_terminal_has_at_most_160_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show(Sheet("t", ["system", "text"], 2, [["a", "word " * 100]]))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) == 160
+    assert sum(line.count("word") for line in lines) == 100

@@ -10,7 +10,7 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
 from retrokit.cli.common import GroupWithDefault
-from retrokit.cli.completion import named
+from retrokit.cli.completion import kinds_of_names, named
 from retrokit.cli.root import application
 from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -26,8 +26,8 @@ _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "forma
 """Options that a study sets."""
 _LONGEST_WORD = 128 << 10
 """Bytes: Linux starts no command that has a longer one."""
-_PLACES = ("tasks", "contrasts", "corpora", "data", "mixture")
-"""Kinds of names that stand for files or folders."""
+_PLACES = ("tasks", "data", "mixture")
+"""Kinds of names of the core that stand for files or folders."""
 _RANKING = frozenset(("beir", "bright"))
 """Tasks whose metrics are known before their data are read."""
 _OWN = "study"
@@ -177,7 +177,7 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
         for text in values.get(name, ()):
             if option.param.reads is not None:
                 yield from _path_problems(text, None, written)
-            if kind in _PLACES and not os.path.exists(text) and not _is_below(text, written):
+            if _are_places(kind) and not os.path.exists(text) and not _is_below(text, written):
                 try:
                     spec = named(kind).parse(text)
                 except UsageError as error:
@@ -190,6 +190,13 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
         names = [*listed(context.params.get("metrics") or ""), *values.get("gate_metric", ())]
         names += [gate.partition("=")[0].strip() for gate in values.get("fail_under", ())]
         yield from _metric_problems(list(filter(None, names)))
+
+
+def _are_places(kind: str) -> bool:
+    """Whether the names of a kind stand for files or folders."""
+    if kind in _PLACES or kind not in kinds_of_names.names():
+        return kind in _PLACES
+    return all(entry.positional == "path" for entry in named(kind).entries())
 
 
 def _spec_problems(kind: str, spec: Spec, written: set[str]) -> Iterator[str]:

@@ -22,6 +22,9 @@ from retrokit.data.words import COUNTED, normalized, spaced, unspaced_scripts
 from retrokit.ranking.reranking.base import check_counts
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, check_k
 
+NOTICED = 0.005
+"""Least share of characters without spaces between words for a notice: a few quotations change no ranking."""
+
 
 class BM25Index(Index):
     """Documents and their statistics: ``Σ over the query of idf · tf / (tf + k1 · (1 − b + b · length / mean))``."""
@@ -32,8 +35,9 @@ class BM25Index(Index):
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
         self._is_turkish = language == "turkish"
         words = self._words(documents)
-        if letters := sum(map(unspaced_scripts, documents), Counter[str]()):
-            share = letters.total() / sum(len(text) - text.count(" ") for text in documents)
+        letters = sum(map(unspaced_scripts, documents), Counter[str]())
+        share = letters.total() / max(1, sum(len(text) - text.count(" ") for text in documents))
+        if share >= NOTICED:
             notice(f"bm25: character bigrams for {', '.join(sorted(letters))} ({share:.1%} of the characters)")
         self._documents = documents
         self._count = len(documents)

@@ -2,7 +2,7 @@
 
 from tests.samples import Samples
 
-PROBES = "magnitude checkpoints geometry fragments near-miss stress map fisher contrast layers".split()
+PROBES = "magnitude checkpoints fragments near-miss stress fisher".split()
 PRINTED = {
     "eval --json": "eval.json",
     "eval of several --json": "several.json",

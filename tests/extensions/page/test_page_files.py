@@ -12,7 +12,7 @@ from tests.test_damaged_outputs import line_about
         ("eval --json", ("results", 0, "configuration", "dims"), [1], "'configuration.dims' should be a whole number"),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
-            for kind in ("eval --json", "check --json", "build-sure --json", "rerank --json", "probe geometry --json")
+            for kind in ("eval --json", "check --json", "build-sure --json", "rerank --json", "probe fragments --json")
         ),
         ("run, report", ("version",), 2, "has version 2 of its format; expected version 1; update retrokit"),
     ],

@@ -11,7 +11,7 @@ def opened(browser, tmp_path_factory):
     """A page with much on it, in the browser."""
     folder = tmp_path_factory.mktemp("page")
     found = evaluation("second", "third", "first", f"a{HOSTILE}")
-    page = page_from(folder, evaluated(found, True), of_probe(gallery.layers(["a", HOSTILE])))
+    page = page_from(folder, evaluated(found, True), of_probe(gallery.near_miss(["a", HOSTILE], [HOSTILE])))
     (folder / "page.html").write_text(page)
     browser.get((folder / "page.html").as_uri())
     yield browser

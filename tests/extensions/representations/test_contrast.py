@@ -7,9 +7,10 @@ import pytest
 from scipy.spatial.distance import cosine
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.probing.contrast import probe_contrast, shift
+from retrokit.extensions.representations.contrast import ContrastProbe, FragmentContrast, probe_contrast, shift
 from tests.evaluation.fakes import write_lines
 from tests.probing.given import register
+from tests.report.test_probe_embedding_tables import text
 
 PAIRS = 40
 
@@ -88,3 +89,10 @@ def test_texts_that_do_not_differ(encoder: str, tmp_path: Path) -> None:
     file = write_lines(tmp_path / "p.jsonl", [{"a": "x", "b": "x"}, {"a": "x", "b": "y"}])
     with pytest.raises(DataError, match="1 pairs whose texts differ; expected two or more"):
         probe_contrast([encoder], f"pairs:{file},a=a,b=b", 2)
+
+
+def test_of_many_fragments_the_twelve_furthest_apart_are_shown() -> None:
+    rows = [FragmentContrast("e", i, 2 * i - 1, 2 * i, 0.9 - i / 1000, 0.2, 0.3, 0, 0.1) for i in range(1, 25)]
+    shown = text(*ContrastProbe("d", "a", "b", 50, 2, rows, []).sheets())
+    assert " 47-48 " in shown
+    assert shown.count("│ e ") == 12

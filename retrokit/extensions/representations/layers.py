@@ -18,8 +18,8 @@ from retrokit.core.sheet import Sheet, grouped
 from retrokit.encoders.folders import starting_encoder
 from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import layers
+from retrokit.extensions.representations.settings import LayerSettings
 from retrokit.probing.base import Findings, encoders_of, parse_names, quality, read_task
-from retrokit.probing.settings import LayerSettings
 from retrokit.similarities.base import Similarity
 
 

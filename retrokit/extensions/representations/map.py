@@ -22,8 +22,8 @@ from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import COUNT
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.tasks.labelled import NearestNeighbours, predict_by_distance
+from retrokit.extensions.representations.settings import MapSettings
 from retrokit.probing.base import Findings, encoders_of, parse_names, quality, read_task
-from retrokit.probing.settings import MapSettings
 
 MOST_POINTS = 5_000  # beyond these a picture of each point is larger than one of all
 FEWEST_TEXTS = 5  # below which there is nothing to lay out

@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from retrokit.core.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.probing.map import MapProbe, layout, probe_map
+from retrokit.extensions.representations.map import MapProbe, layout, probe_map
 from tests.evaluation.fakes import write_lines
 from tests.probing.given import make, register
 

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import retrokit
 from retrokit.core.errors import UsageError
 from retrokit.encoders.views import layers
-from retrokit.probing.layers import LayerProbe, LayerScore, probe_layers
+from retrokit.extensions.representations.layers import LayerProbe, LayerScore, probe_layers
 from tests.evaluation.fakes import write_lines
 from tests.models import sentences
 

@@ -24,9 +24,10 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.labelled import short_name
 from retrokit.data.records import plain
 from retrokit.data.tables import read_rows
-from retrokit.probing import SEED, corpora
+from retrokit.extensions.representations.entries import corpora
+from retrokit.extensions.representations.settings import GeometrySettings
+from retrokit.probing import SEED
 from retrokit.probing.base import Findings, encoders_of, parse_names
-from retrokit.probing.settings import GeometrySettings
 from retrokit.ranking.retrieval.exact import top_k
 
 _ROWS = 2048  # that are widened to float64 at a time

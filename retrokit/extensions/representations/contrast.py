@@ -20,9 +20,9 @@ from retrokit.core.settings import taking
 from retrokit.core.sheet import Column, Sheet, grouped, record_sheet
 from retrokit.data.labelled import short_name
 from retrokit.data.tables import read_rows
-from retrokit.probing import contrasts
+from retrokit.extensions.representations.entries import contrasts
+from retrokit.extensions.representations.settings import ContrastSettings
 from retrokit.probing.base import Findings, encoders_of, parse_names
-from retrokit.probing.settings import ContrastSettings
 from retrokit.ranking.retrieval.embeddings import DistinctTexts
 
 ALL_FRAGMENTS = 12  # of an encoder in a table: those whose texts are furthest apart

@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
-from retrokit.probing.geometry import (
+from retrokit.extensions.representations.geometry import (
     anisotropy,
     effective_rank,
     k_occurrences,
