@@ -91,9 +91,7 @@ class EstimateSettings(PooledSettings):
         "Verdicts on drawn pairs: the filled .csv, or JSON lines of the page. Repeatable.",
         reads=FILE,
     )
-    worth: float = setting(
-        0.0, "Smallest gain over the first system that is worth it, in each metric.", needs=("queries",)
-    )
+    worth: float = setting(0.0, "Smallest gain over the first system that is worth it.", needs=("queries",))
 
     def problems(self) -> Iterator[str]:
         """As of a pool; and queries without any judgement."""

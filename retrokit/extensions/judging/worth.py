@@ -42,24 +42,19 @@ class Worth:
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
-        gain = self.gain
-        numbers = f"{gain.value:+.4f} {self.metric} ({gain.low:+.4f} … {gain.high:+.4f})"
-        beyond = f"{self.least:+g}" if self.least else "0"
-        endings = {
-            "yes": f"the gain over {self.against} is above {beyond}",
-            "no": f"the gain over {self.against} is below {beyond}",
-            "judge": f"about {self.more:,} more verdicts would decide" if self.more else "",
-            "queries": f"all verdicts would not decide; add about {self.more:,} queries" if self.more else "",
-            "unknown": f"cannot be told; the gain over {self.against} is too near {beyond} for these queries",
-        }
-        words = {
-            "yes": "yes",
-            "no": "no",
-            "judge": f"judge {self.more} more",
-            "queries": "not yet",
-            "unknown": "not yet",
-        }
-        return f"{self.system}: {words[self.verdict]}. {numbers}: {endings[self.verdict]}"
+        numbers = f"{self.gain.value:+.4f} {self.metric} ({self.gain.low:+.4f} … {self.gain.high:+.4f})"
+        threshold = f"{self.least:+g}" if self.least else "0"
+        answer, reason = self.verdict, f"the gain over {self.against} is above {threshold}"
+        if self.verdict == "no":
+            reason = f"the gain over {self.against} is below {threshold}"
+        elif self.verdict == "judge":
+            answer, reason = f"judge {self.more:,} more", f"about {self.more:,} more verdicts would decide"
+        elif self.verdict == "queries":
+            answer, reason = "not yet", f"all verdicts would not decide; add about {self.more:,} queries"
+        elif self.verdict == "unknown":
+            answer = "not yet"
+            reason = f"cannot be told; the gain over {self.against} is too near {threshold} for these queries"
+        return f"{self.system}: {answer}. {numbers}: {reason}"
 
 
 @dataclass(frozen=True)
