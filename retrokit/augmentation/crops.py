@@ -10,8 +10,8 @@ loop draws at random access what a file would hold, and a resumed run sees the s
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isqrt
 from typing import TYPE_CHECKING, Protocol
 
@@ -147,22 +147,25 @@ class CropSettings(Settings):
         >>> CropSettings(min_chars=3, max_chars=5).chunks("One. Two. a. Three. Four. One. Two.")
         ('One. Two', 'Two. Four', 'Four. One')
         """
-        chunks = self._chunks(text, self.sentences, self.min_chars)
-        if len(chunks) < 2 and self.keep_short:
-            return self._chunks(text, 1, min(_SHORT, self.min_chars))
-        return chunks
-
-    def _chunks(self, text: str, count: int, min_chars: int) -> tuple[str, ...]:
         sentences = []
         for sentence in self._splitter.cut(text):
-            if min_chars <= len(sentence) <= self.max_chars and not sentence.isspace():
+            if self.min_chars <= len(sentence) <= self.max_chars and not sentence.isspace():
                 sentences.append(sentence.strip())
-        starts = range(len(sentences) - count + 1)
-        chunks = [self._splitter.join(sentences[start : start + count]) for start in starts]
-        return tuple(dict.fromkeys(chunks))
+        starts = range(len(sentences) - self.sentences + 1)
+        joined = [self._splitter.join(sentences[start : start + self.sentences]) for start in starts]
+        chunks = tuple(dict.fromkeys(joined))
+        if self.keep_short and len(chunks) < 2:
+            return self._for_short_texts.chunks(text)
+        return chunks
+
+    @cached_property
+    def _for_short_texts(self) -> "CropSettings":
+        return replace(self, sentences=1, min_chars=min(_SHORT, self.min_chars), keep_short=False)
 
     def why_too_few(self, text: str) -> str:
         """Why ``text`` has no two different chunks."""
+        if self.keep_short:
+            return self._for_short_texts.why_too_few(text)
         if not text.strip():
             return "empty text"
         sentences = "1 sentence" if self.sentences == 1 else f"{self.sentences} sentences"
@@ -233,7 +236,3 @@ def crop_pairs(
                 counts.pairs += 1
                 yield pair_row(anchor, positive, text.id)
         counts.check_used(texts.name, "other sentence counts, lengths or another splitter may keep more")
-
-
-dropout_pairs = partial(crop_pairs, twice=True)
-"""Rows as those of :func:`crop_pairs`, whose anchor and positive are one and the same chunk."""
