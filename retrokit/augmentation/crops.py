@@ -27,7 +27,7 @@ _HERE = "retrokit.augmentation.crops"
 # sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in pieces
 _PIECE = 20_000
 _SHORT = 30
-"""Characters of the shortest sentence of a text that is kept though it is short."""
+"""Characters of the shortest sentence of a short text."""
 
 
 class Splitter(Protocol):

@@ -130,7 +130,7 @@ class Unjudged(PrintedRecord):
             interval = f"{row.estimate.low:{sign}.4f} … {row.estimate.high:{sign}.4f}"
             rows.append([row.metric, system, f"{row.estimate.value:{sign}.4f}", interval])
         notes = [f"{self.verdicts:,} verdicts on {self.pairs:,} pairs, {self.relevant:g} relevant"]
-        notes.append("intervals cover which queries were asked, and pairs without a verdict")
+        notes.append("intervals cover the choice of queries, and pairs without a verdict")
         if len(self.worth) > 1:
             notes.append("those of the differences hold together (Bonferroni)")
         notes += [worth.sentence for worth in self.worth]

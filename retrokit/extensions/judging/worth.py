@@ -1,6 +1,6 @@
 """Whether a system is worth it: a decision from its gain over the first system on a sample of queries.
 
-The interval covers which queries were asked, and which pairs nobody judged. Each query has its own prediction-powered
+The interval covers the choice of queries, and which pairs nobody judged. Each query has its own prediction-powered
 estimate of the gain. The variance of these estimates over the queries contains both sources: the queries are the
 clusters of a sample in two stages, and a variance between clusters contains that within them (Särndal, Swensson and
 Wretman, "Model Assisted Survey Sampling", 1992, 4.6).
@@ -90,7 +90,7 @@ def over_queries(estimates: np.ndarray, judging: PoweredEstimate, comparisons: i
 
 @dataclass(frozen=True)
 class Effort:
-    """What was judged: ``verdicts`` on some of the ``pairs``, of ``queries``."""
+    """The work so far: ``verdicts`` on some of the ``pairs``, of ``queries``."""
 
     verdicts: int
     pairs: int

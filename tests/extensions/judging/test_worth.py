@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from retrokit.extensions.judging.unjudged import pool_of
 from retrokit.extensions.judging.worth import Effort, QueryInterval, Worth, decide, over_queries
 from tests.evaluation.fakes import write_lines
 
+ROOT = Path(__file__).resolve().parents[3]
 QUERIES = 30
 RELEVANT = {str(i + 1): f"d{i}" for i in range(QUERIES)}
 """Line of each query → its one relevant document."""
@@ -116,6 +119,46 @@ def test_a_page_without_judgements_has_the_queries(folder: Path, capsys: pytest.
     assert len(items) == 40
     lines = {f"query {i}": str(i + 1) for i in range(QUERIES)}
     assert all(lines[item["query"]] == item["row"]["query-id"] for item in items)
+
+
+def test_the_tutorial_on_a_small_scale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its commands from a corpus alone to a verdict on each of its systems, with a static encoder for the
+    transformer."""
+    pytest.importorskip("bm25s", reason="the page installs it")
+    page = (ROOT / "docs" / "tutorials" / "is-it-worth-it.md").read_text()
+    commands = re.findall(r"^retrokit (?:.*\\\n)*.*", page, re.MULTILINE)
+    lines = [shlex.split(line.replace("\\\n", " "))[1:] for line in commands]
+    assert [" ".join(line[:2]) for line in lines] == [
+        "augment crops",
+        "finetune minilm",
+        "judge pool",
+        "judge pool",
+        "judge estimate",
+    ]
+    monkeypatch.chdir(tmp_path)
+    topics = [f"{first}{second}" for first in ("red", "green", "blue", "dark") for second in range(5)]
+    rows = [{"id": t, "text": f"A page that treats {t} is here. It goes on about {t} for long"} for t in topics]
+    (tmp_path / "docstrings").mkdir()
+    write_lines(tmp_path / "docstrings" / "corpus.jsonl", rows)
+    (tmp_path / "queries.txt").write_text("\n".join(f"what of {topic}" for topic in topics))
+    for line in lines:
+        if line[1] == "estimate":
+            with open("pairs.csv") as stream:
+                pairs = list(csv.DictReader(stream))
+            for pair in pairs:
+                pair["relevant"] = str(int(pair["query"].endswith(pair["document-id"])))
+            with open("verdicts.csv", "w") as stream:
+                writer = csv.DictWriter(stream, [*pairs[0]])
+                writer.writeheader()
+                writer.writerows(pairs)
+            line = [*line, "--json"]
+        assert cli.run([word.replace("minilm", "static:8") for word in line]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [worth["system"] for worth in result["worth"]] == ["runs/crops", "bm25", "hybrid:a=bm25,b=static:8"]
+    bm25 = next(row for row in result["metrics"] if row["system"] == "bm25")
+    assert bm25["estimate"]["value"] == pytest.approx(0.2, abs=0.01)
 
 
 # --- the decision
