@@ -78,13 +78,16 @@ def rank(data: RetrievalData, systems: Sequence[str], depth: int, device: str | 
     for spec in systems:
         if retrieval.leaves_open(spec):
             raise UsageError(f"{spec}: weight=auto is tuned on judged queries, and there are none; give a number")
-    searchers = [retrieval.create(spec, device) for spec in systems]
-    check_searchers(searchers, [data])
+    searchers = {}
+    for spec in systems:
+        searcher = retrieval.create(spec, device)
+        if searcher.spec in searchers:
+            raise UsageError(f"`systems=` {spec}: is given twice")
+        searchers[searcher.spec] = searcher
+    check_searchers([*searchers.values()], [data])
     task = Retrieval(data)
     runs = {}
-    for searcher in searchers:
-        if searcher.spec in runs:
-            raise UsageError(f"`systems=` {searcher.spec}: is given twice")
+    for name, searcher in searchers.items():
         rankings = searcher.index(task.documents).search(task.queries, depth)
-        runs[searcher.spec] = run_of(rankings, data.query_ids, task.documents.ids)
+        runs[name] = run_of(rankings, data.query_ids, task.documents.ids)
     return runs
