@@ -154,8 +154,9 @@ def test_the_tutorial_on_a_small_scale(
                 writer.writeheader()
                 writer.writerows(pairs)
             line = [*line, "--json"]
+        capsys.readouterr()
         assert cli.run([word.replace("minilm", "static:8") for word in line]) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    result = json.loads(capsys.readouterr().out)
     assert [worth["system"] for worth in result["worth"]] == ["runs/crops", "bm25", "hybrid:a=bm25,b=static:8"]
     bm25 = next(row for row in result["metrics"] if row["system"] == "bm25")
     assert bm25["estimate"]["value"] == pytest.approx(0.2, abs=0.01)
