@@ -50,7 +50,9 @@ NAVIGATION = {
     "Explanation": [
         f"explanation/{page}" for page in "scale-and-temperature statistics near-misses sure design".split()
     ],
-    "Results": [f"results/{name}" for name in "index learned mag sfs crop comp sure retrokit benchmarks".split()],
+    "Reproduction": [
+        f"reproduction/{name}" for name in "index learned mag sfs crop comp sure retrokit benchmarks".split()
+    ],
 }
 """The pages of the sidebar. The build fails if a page is missing here, or if a page here does not exist."""
 

@@ -9,12 +9,17 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "tutorials"
 PAGE, TARGET = FOLDER / "which-similarity.md", FOLDER / "which_similarity.ipynb"
+TO_ROOT = """\
+import os
+
+if not os.path.isdir("examples"):
+    os.chdir("../..")  # from the folder of the notebook to the root of the repository"""
 
 
 def notebook(page: str) -> str:
     """The page as a notebook; what the commands print is left out, for it will be there once they are run."""
     parts = re.split(r"^```(\w+)\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
-    cells = []
+    cells = [{"cell_type": "code", "execution_count": None, "outputs": [], "source": TO_ROOT}]
     for text, language, code in zip(parts[::3], [*parts[1::3], ""], [*parts[2::3], ""], strict=True):
         if text.strip():
             cells.append({"cell_type": "markdown", "source": text.strip()})

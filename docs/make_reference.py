@@ -24,8 +24,9 @@ import typer
 import retrokit
 from retrokit.cli import app
 from retrokit.cli.common import placeholder
-from retrokit.cli.completion import CORE_KINDS, kinds_of_names, named
+from retrokit.cli.completion import CORE_KINDS
 from retrokit.core.registry import Entry, Extension, Registry
+from retrokit.kinds import kinds_of_names, named
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from make_schemas import EXTENSIONS, FILES, OUTPUTS, schemas_of

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from retrokit import augment as augment
     from retrokit import probe as probe
     from retrokit.core.errors import GateFailed as GateFailed
+    from retrokit.core.registry import Entry
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.check import check as check
@@ -72,7 +73,7 @@ _LAZY = {
 }
 """Name → the module that it is in; a verb with several ways to do it is a module."""
 
-__all__ = ["RetrokitError", "encoder", "load", "similarity", *_LAZY]  # noqa: PLE0604
+__all__ = ["RetrokitError", "encoder", "load", "register", "similarity", *_LAZY]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
@@ -109,3 +110,15 @@ def load(folder: str, device: str | None = None) -> Encoder:
     from retrokit.encoders.opening import load_run
 
     return load_run(folder, device=device)
+
+
+def register(kind: str, entry: Entry) -> None:
+    """Add an entry to the registry of a kind, such as ``"similarities"``, in this process; ``retrokit names`` lists the
+    kinds. In a notebook the entry's target is ``"__main__:FUNCTION"``.
+
+    Raises:
+        UsageError: an unknown kind, or a name that is registered already.
+    """
+    from retrokit.kinds import named
+
+    named(kind).add(entry)

@@ -88,7 +88,7 @@ def real_cisi() -> Path:
 
 
 def real(name: str, *parts: str) -> Path:
-    """The folder that the variable of this name contains, as in docs/results/data.toml, else the shared one."""
+    """The folder that the variable of this name contains, as in docs/reproduction/data.toml, else the shared one."""
     folder = Path(os.environ.get(name.upper()) or _SHARED / name).resolve()
     for part in parts:
         if not (folder / part).exists():

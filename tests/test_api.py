@@ -4,13 +4,15 @@ import inspect
 import json
 import re
 import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import retrokit
-from retrokit import cli
+from retrokit import cli, similarities
 from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.settings import EvaluationSettings
 from tests.evaluation.fakes import write_folder
@@ -96,7 +98,9 @@ def test_the_examples_of_the_page_run(folder, tiny_bert, tmp_path, monkeypatch, 
     long = ". ".join(60 * f"{letter} " + number for letter in "abcd" for number in "123")
     write_jsonl(tmp_path / "corpus.jsonl", [{"text": long}] * 8)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    session = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", session)
+    monkeypatch.setattr(similarities.registry, "_entries", dict(similarities.registry._entries))
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(block.replace('"minilm"', repr(str(tiny_bert))).replace(":minilm", f":{tiny_bert}"), names)
+        exec(block.replace('"minilm"', repr(str(tiny_bert))).replace(":minilm", f":{tiny_bert}"), vars(session))
     assert "`batch_size=` 0 is out of range" in capsys.readouterr().out

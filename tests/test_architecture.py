@@ -33,6 +33,7 @@ ORDER = [
         "__init__",
         "augment",
         "probe",
+        "kinds",
         "report",
         "training",
         "sure",

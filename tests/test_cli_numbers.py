@@ -12,8 +12,9 @@ import pytest
 import typer
 
 from retrokit import cli
-from retrokit.cli.completion import CORE_KINDS, named
+from retrokit.cli.completion import CORE_KINDS
 from retrokit.core.errors import LARGEST, LARGEST_WHOLE, UsageError
+from retrokit.kinds import named
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.rerankers.config import VerifierConfig
 

@@ -4,6 +4,8 @@ import os
 import re
 import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -92,6 +94,16 @@ def test_folders_above_are_made(typed: Typed, command: str) -> None:
     after = content()
     assert {path: after[path] for path in before} == before
     assert all(path in before or path.startswith(name) for path in after)
+
+
+def test_a_picture_is_drawn_although_the_backend_of_a_notebook_is_missing(typed: Typed) -> None:
+    code, err = typed("eval static:8 --on beir:in/beir --results results")
+    assert code == 0, err
+    environment = {**os.environ, "MPLBACKEND": "backend_of_a_notebook"}
+    command = [sys.executable, "-m", "retrokit", "eval", "--results", "results", "--plot", "pictures"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(Path("pictures").glob("*.png"))
 
 
 @pytest.mark.parametrize("command", ONE_OF_EACH_WAY)

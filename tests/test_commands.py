@@ -46,7 +46,7 @@ def test_listing_imports_no_command():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = [name for name in done.stderr.split() if name.startswith("retrokit.")]
     rooms = {name.split(".")[1] for name in loaded}
-    assert rooms - {"extensions"} == {"cli", "core"}
+    assert rooms - {"extensions"} == {"cli", "core", "kinds"}
     assert all(name.count(".") <= 2 for name in loaded if name.startswith("retrokit.extensions")), "entries only"
     assert not {name for name in loaded if name.split(".")[1] == "cli"} & {
         entry.target.partition(":")[0] for entry in ENTRIES.values()

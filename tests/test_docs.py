@@ -22,10 +22,10 @@ import typer
 import retrokit
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.cli import app
-from retrokit.cli.completion import named
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import SpecRegistry, parse_all
 from retrokit.data import pairs
+from retrokit.kinds import named
 from retrokit.ranking import reranking, retrieval
 from tests.plugins import see
 
@@ -283,12 +283,13 @@ def check_command(page: str, words: list[str]) -> None:
 
 
 def test_every_option_exists():
-    """Of the code within sentences, and of the scripts of examples, whose words depend on variables."""
+    """Of the code within sentences, and of scripts, whose words depend on variables."""
     if CORE_ALONE:
         pytest.skip("pages show options of extensions, which are left out")
     params = [param for command in [GROUP, *COMMANDS.values()] for param in command.params]
     known = {name for param in params for name in (*param.opts, *param.secondary_opts)} | {"--help", "--help-all"}
-    for page in [*PAGES, *sorted((ROOT / "examples").rglob("*.sh"))]:
+    scripts = [path for folder in ("examples", "docs/reproduction") for path in (ROOT / folder).rglob("*.sh")]
+    for page in [*PAGES, *sorted(scripts)]:
         if page.suffix == ".md":
             codes = re.findall(r"`((?:retrokit |--)[^`]+)`", prose(page))
         else:

@@ -10,6 +10,7 @@ import pytest
 
 from retrokit.data.jsonl import write_jsonl
 from tests import plugins
+from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 MODULE = '''
@@ -124,6 +125,47 @@ def test_a_similarity_from_elsewhere(run, tmp_path, tiny_bert):
     assert told["score"] == pytest.approx(told["expected"], rel=1e-5)
 
 
+REGISTERED = """
+import torch, retrokit
+from retrokit.core.registry import Entry
+from retrokit.similarities.magnitude import cosine
+
+def halved():
+    similarity = cosine()
+    similarity.scale = 0.5
+    return similarity
+
+retrokit.register("similarities", Entry("halved", "half of the cosine", "__main__:halved"))
+print(retrokit.similarity("halved").spec)
+for kind in ("similarities", "similarity"):
+    try:
+        retrokit.register(kind, Entry("cosine", "taken", "__main__:halved"))
+    except retrokit.RetrokitError as error:
+        print(error)
+"""
+
+
+def test_an_entry_is_registered_in_a_session(run):
+    done = run("-c", REGISTERED)
+    assert done.returncode == 0, done.stderr
+    spec, taken, unknown = done.stdout.splitlines()
+    assert spec == "halved"
+    assert "'cosine' is registered twice" in taken
+    assert unknown.startswith("unknown kind 'similarity' (did you mean similarities")
+
+
+def test_a_crash_of_a_plugin_names_it(run, tmp_path):
+    folder = write_folder(tmp_path / "beir", {"d": "a cat", "e": "a dog"}, {"q": "cat"}, {"q": {"d": 1}})
+    install(tmp_path / "site", "tilted_similarity", "tilted")
+    file = tmp_path / "site" / "tilted_similarity_impl.py"
+    file.write_text(file.read_text(encoding="utf-8").replace('role == "query"', "1 / 0"), encoding="utf-8")
+    done = run("-m", "retrokit", "eval", "static:8", "--on", f"beir:{folder}", "--sim", "tilted")
+    assert done.returncode == 70
+    *_, error, note = done.stderr.splitlines()
+    assert error == "ZeroDivisionError: division by zero"
+    assert note.startswith("This is a bug of the plugin tilted_similarity_impl,")
+
+
 def test_a_name_that_is_taken_is_refused_where_it_is_used(run, tmp_path):
     install(tmp_path / "site", "first_similarity", "cosine")
     both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"
@@ -131,6 +173,27 @@ def test_a_name_that_is_taken_is_refused_where_it_is_used(run, tmp_path):
     assert (done.returncode, done.stderr) == (2, f"retrokit: similarity 'cosine' is registered twice ({both})\n")
     done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "dot")
     assert done.stderr.startswith("retrokit: nowhere: does not exist")
+
+
+def test_a_broken_entry_point_with_a_name_of_the_core_is_no_obstacle(run, tmp_path):
+    install(tmp_path / "site", "broken_similarity", "cosine")
+    (tmp_path / "site" / "broken_similarity.py").write_text("ENTRY = 3\n", encoding="utf-8")
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "cosine")
+    assert done.stderr.startswith("retrokit: nowhere: does not exist")
+    done = run("-m", "retrokit", "names", "similarities")
+    assert "similarity 'cosine': entry point 'cosine' of retrokit.similarities is not a" in " ".join(
+        done.stdout.split()
+    )
+
+
+def test_losses_are_those_of_the_core(run, tmp_path):
+    source = 'from retrokit.core.registry import Entry\nENTRY = Entry("focal", "from elsewhere", "nowhere:Focal")\n'
+    plugins.install(tmp_path / "site", "focal", {"focal": source}, "[retrokit.losses]\nfocal = focal:ENTRY\n")
+    done = run("-m", "retrokit", "finetune", "static:8", "--data", "pairs.jsonl", "--loss", "focal", "-o", "run")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "retrokit: unknown loss 'focal'; known: infonce, kl, margin-mse, mse\n",
+    )
 
 
 BROKEN = {
@@ -217,6 +280,18 @@ def test_an_extension_brings_commands_entries_kinds_of_names_and_python(run, tmp
     done = run("-c", "from tilting import number; print(number); import tilting; tilting.nothing")
     assert done.stdout == "3\n"
     assert done.stderr.endswith("AttributeError: extension tilting has no attribute 'nothing'\n")
+
+
+def test_a_command_with_options_of_typer_is_one_line_that_names_it(run, tmp_path):
+    install_extension(tmp_path / "site")
+    options = "times: int = typer.Option(1), text: str = 'a'"
+    source = COMMANDS.replace("def show_number()", f"import typer\n\ndef show_number({options})")
+    (tmp_path / "site" / "tilting_impl.py").write_text(source, encoding="utf-8")
+    done = run("-m", "retrokit", "tilt", "show")
+    expected = "expected a type of `Settings`, `= setting(…)` or `= common(…)`"
+    problem = f"command tilting_impl:show_number: its parameter times is no setting; {expected}"
+    assert (done.returncode, done.stderr) == (2, f"retrokit: {problem}\n")
+    assert run("-m", "retrokit", "--help").returncode == 0
 
 
 def test_an_extension_that_is_not_there_is_refused_by_name(run, tmp_path):

@@ -2,6 +2,7 @@
 
 from retrokit.cli.common import is_first_process as is_first_process
 from retrokit.cli.common import show as show
+from retrokit.cli.common import show_record as show_record
 from retrokit.cli.common import show_result as show_result
 from retrokit.cli.config import options_of as options_of
 from retrokit.cli.config import typed as typed

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from retrokit.cli.common import show_result
+from retrokit.cli.common import show_record, show_result
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import FILE, common, setting
@@ -21,15 +21,14 @@ def build(
 
     Next: `retrokit build-sure audit`, `judge` and `agreement` check its quality.
     """
-    from retrokit.report.tables import build_sheets, estimate_sheet
+    from retrokit.report.tables import estimate_sheet
     from retrokit.sure.build import build_sure as build_benchmark
     from retrokit.sure.build import estimate_sure
 
     if dry_run:
         estimated = estimate_sure(config)
         return show_result(as_json, "estimate", asdict(estimated), estimate_sheet(estimated))
-    built = build_benchmark(config)
-    show_result(as_json, "build-sure", built.to_json(), *build_sheets(built))
+    show_record(as_json, "build-sure", build_benchmark(config))
 
 
 def audit(config: SampleConfig) -> None:
@@ -69,7 +68,6 @@ def agreement(
 
     retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
     """
-    from retrokit.report.tables import agreement_sheets
     from retrokit.sure.agreement import agreement as compare
     from retrokit.sure.agreement import read_verdicts
 
@@ -77,4 +75,4 @@ def agreement(
         result = compare(read_verdicts(verdicts))
     except UsageError as error:
         raise UsageError(f"{', '.join(verdicts)}: {error}") from error
-    show_result(as_json, "agreement", result.to_json(), *agreement_sheets(result))
+    show_record(as_json, "agreement", result)

@@ -1,6 +1,6 @@
 """``retrokit check``."""
 
-from retrokit.cli.common import show_result
+from retrokit.cli.common import show_record
 from retrokit.core.errors import GateFailed
 from retrokit.core.settings import common
 from retrokit.evaluation.settings import CheckSettings
@@ -16,6 +16,6 @@ def check(settings: CheckSettings, as_json: bool = common("as_json")) -> None:
     from retrokit.evaluation.check import check as check_data
 
     result = check_data(settings)
-    show_result(as_json, "check", result.to_json(), *result.sheets())
+    show_record(as_json, "check", result)
     if result.failing:
         raise GateFailed(f"present: {', '.join(result.failing)}")

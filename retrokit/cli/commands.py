@@ -1,22 +1,92 @@
 """The commands of the command line: a registry like any other. Listing them imports only the standard library.
 
 The core's are in the table below; a third party adds its own through the entry-point group ``retrokit.commands``. A
-command's target is a function whose parameters are settings or Typer's; it is imported when the command runs or shows
+command's target is a function whose parameters are settings; it is imported when the command runs or shows
 its own help.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, WordRegistry, extensions
+from retrokit.data import DOCSTRINGS
 
 CARD = "Train, stress-test and rerank"
 NEXT = "Search, check and look up"
 MORE = "More"
+
+
+Value = str | int | Callable[[], str | list[str]]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a command takes for a parameter that is left out. In an output or a command, ``{NAME}`` stands for the value
+    of a parameter. An output gets a number if it exists.
+
+    Attributes:
+        name: the parameter.
+        value: its value, or a function that returns that.
+        about: what the help says of it.
+        remark: what to know of it.
+        more: values of other parameters that come with it, unless they are given.
+        unless: parameters that make it needless.
+        beside: a parameter and its value in a second run, to compare with, unless it has that value. The second
+            output is ``{beside}``.
+        then: a command that runs afterwards; ``then_beside`` after two runs.
+        next: a command that is named at the end.
+    """
+
+    name: str
+    value: Value
+    about: str = ""
+    remark: str = ""
+    more: Mapping[str, Value] = field(default_factory=dict)
+    unless: tuple[str, ...] = ()
+    beside: tuple[str, str] | None = None
+    then: str = ""
+    then_beside: str = ""
+    next: str = ""
+
+
+def encoder_here() -> str:
+    """``minilm`` if its weights are installed, else ``static``."""
+    from importlib.util import find_spec
+
+    from retrokit.encoders.folders import MINILM_PACKAGE
+
+    return "minilm" if find_spec(MINILM_PACKAGE) else "static"
+
+
+def systems_here() -> list[str]:
+    """The encoder, and if ``bm25`` is installed that and both as a hybrid."""
+    from importlib.util import find_spec
+
+    encoder = encoder_here()
+    return [encoder, "bm25", f"hybrid:a={encoder},b=bm25"] if find_spec("bm25s") else [encoder]
+
+
+def reranker_here() -> str:
+    """MaxSim over the encoder's token embeddings."""
+    encoder = encoder_here()
+    return "maxsim" if encoder == "minilm" else f"maxsim:{encoder}"
+
+
+def recorded(name: str = "") -> str:
+    """A file of the package with queries, passages, and answers of a language model about them; or its folder."""
+    from importlib.resources import files
+
+    return str(files("retrokit.sure") / "recorded" / name)
+
+
+ENCODER = "minilm if installed, else static"
+ENCODERS = LeftOut("encoders", encoder_here, ENCODER)
+TASK = LeftOut("on", DOCSTRINGS, DOCSTRINGS)
 
 
 @dataclass(frozen=True)
@@ -32,11 +102,13 @@ class CommandEntry(Entry):
             ``every`` one.
         prints: its result is text: ``json``, the object that it prints with ``--json``; or ``lines``, JSON lines, which
             ``--output`` writes. Empty: what ``--output`` or ``--results`` names.
+        left_out: what it takes for parameters that are left out.
     """
 
     panel: str = MORE
     processes: Literal["first", "every"] = "first"
     prints: Literal["", "json", "lines"] = ""
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +141,7 @@ class CommandRegistry(WordRegistry):
     def _scan(self) -> None:
         if not self._scanned:
             for name, problem in extensions().broken.items():
-                self._broken[name] = f"command {name!r}: {problem}"
+                self._refuse(name, problem)
             commands = [entry for extension in extensions().loaded for entry in extension.commands]
             for entry in sorted(commands, key=lambda entry: " " in entry.name):  # a group is there before its commands
                 self._add_or_refuse(entry)
@@ -113,6 +185,16 @@ registry = CommandRegistry(
             "Create pairs of two chunks of the same text (CROP 3.1).",
             "retrokit.cli.augment:crops",
             prints="lines",
+            left_out=(
+                LeftOut(
+                    "source",
+                    DOCSTRINGS,
+                    DOCSTRINGS,
+                    more={"output": "crops.jsonl", "sentences": 1, "min_chars": 30},
+                    then="check {output}",
+                    next="finetune --data {output}",
+                ),
+            ),
         ),
         CommandEntry(
             "augment dropout",
@@ -167,12 +249,36 @@ registry = CommandRegistry(
             "retrokit.cli.finetune:finetune",
             panel=CARD,
             processes="every",
+            left_out=(
+                LeftOut("encoder", encoder_here, ENCODER),
+                LeftOut(
+                    "data",
+                    DOCSTRINGS,
+                    DOCSTRINGS,
+                    more={"scale": "auto", "batch_size": 16, "max_length": 64},
+                    beside=("sim", "cosine"),
+                    then=f"eval {{encoder}} {{output}} --on {DOCSTRINGS}",
+                    then_beside=f"eval {{beside}} {{output}} {{encoder}} --on {DOCSTRINGS}",
+                    next="probe magnitude {encoder} {output}",
+                ),
+                LeftOut("output", "runs/{sim}", "a new one in runs", unless=("resume", "dry_run")),
+            ),
         ),
         CommandEntry(
             "eval",
             "Evaluate systems on tasks, with paired tests and means over seeds.",
             "retrokit.cli.evaluate:evaluate",
             panel=CARD,
+            left_out=(
+                LeftOut(
+                    "encoders",
+                    systems_here,
+                    f"{ENCODER}; bm25 and the hybrid if installed",
+                    unless=("results",),
+                    next="finetune --sim qnorm",
+                ),
+                replace(TASK, unless=("results",)),
+            ),
         ),
         GroupEntry(
             "probe",
@@ -194,6 +300,13 @@ registry = CommandRegistry(
             "Rerank first-stage results and evaluate both stages; test rerankers on near-misses.",
             "retrokit.cli.rerank:run_two_stages",
             prints="json",
+            left_out=(
+                replace(ENCODERS, unless=("run",)),
+                TASK,
+                LeftOut(
+                    "with_", reranker_here, "maxsim", next="rerank {encoders} --on {on} --with {with_} --blend 0.5"
+                ),
+            ),
         ),
         CommandEntry(
             "rerank train",
@@ -229,6 +342,19 @@ registry = CommandRegistry(
             "build-sure build",
             "Build a benchmark: verified variants of each query's passage (SURE 3.2).",
             "retrokit.cli.build_sure:build",
+            left_out=(
+                LeftOut(
+                    "data",
+                    recorded,
+                    "a few recorded passages and answers",
+                    remark="the answers are recorded ones of a language model: give --llm and DATA for your own",
+                    more={"llm": lambda: f"replay:{recorded('answers.jsonl.gz')}"},
+                    unless=("queries", "passages"),
+                    then="eval {systems} --on sure:{output},reference={reranker}",
+                    next="build-sure audit {output} -o {output}.html",
+                ),
+                LeftOut("output", "sure/recorded", "a new one in sure", unless=("dry_run",)),
+            ),
         ),
         CommandEntry(
             "build-sure audit",

@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from retrokit.cli.completion import named as named
+from retrokit.cli.commands import LeftOut
 from retrokit.cli.settings import option as option
 from retrokit.cli.settings import with_options
 from retrokit.cli.streams import printing
 from retrokit.core.notices import harmless
+from retrokit.kinds import named as named
 
 _ALL = "--help-all"
 
@@ -62,7 +63,7 @@ class GroupWithDefault(Group):
     default: ClassVar[str]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands:
+        if not args or args[0] not in self.commands:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
@@ -136,11 +137,18 @@ class Commands(typer.Typer):
     def __init__(self, *, cls: type[TyperGroup] = Group, **options: Any) -> None:
         super().__init__(cls=cls, no_args_is_help=True, **options)
 
-    def command(self, name: str | None = None, *, cls: type[TyperCommand] = Command, **options: Any) -> Any:  # type: ignore[override]
+    def command(  # type: ignore[override]
+        self,
+        name: str | None = None,
+        *,
+        cls: type[TyperCommand] = Command,
+        left_out: Sequence[LeftOut] = (),
+        **options: Any,
+    ) -> Any:
         register = super().command(name, cls=cls, **options)
 
         def add(function: Any) -> Any:
-            register(with_options(function))
+            register(with_options(function, left_out))
             return function
 
         return add
@@ -178,6 +186,15 @@ def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
     from retrokit.data.jsonl import to_json
 
     show(*([to_json(data, kind=kind)] if as_json else parts))
+
+
+def show_record(as_json: bool, kind: str, record: Any, *more: Any) -> None:
+    """Print a record of a registered ``kind`` as one JSON object, or else its tables and ``more``."""
+    from retrokit.report.records import registry
+
+    entry: Any = registry.entry(kind)
+    parts = [] if as_json else [*entry.sheets_of(record), *more]
+    show_result(as_json, kind, record.to_json(), *parts)
 
 
 def is_first_process() -> bool:

@@ -3,39 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import glob
 
-from retrokit.core.registry import Entry, Registry, WordRegistry, imported
+from retrokit.core.registry import Entry
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
+from retrokit.kinds import KINDS_OF_THE_LIBRARY, kinds_of_names, named
 
 CORE_KINDS = [
-    Entry("encoders", "Encoders", "retrokit.encoders:registry"),
-    Entry("similarities", "Similarities", "retrokit.similarities:registry"),
-    Entry("data", "Training data", "retrokit.data.pairs:registry"),
-    Entry("losses", "Losses of fine-tuning", "retrokit.training:losses"),
-    Entry("augmentations", "Augmentations", "retrokit.augmentation:registry"),
-    Entry("tasks", "Tasks", "retrokit.evaluation:registry"),
-    Entry("searchers", "Searchers", "retrokit.ranking.retrieval:registry"),
-    Entry("rerankers", "Rerankers", "retrokit.ranking.reranking:registry"),
-    Entry("verifiers", "Verifiers", "retrokit.ranking.reranking:verifiers"),
-    Entry("llms", "Language models", "retrokit.llm:registry"),
-    Entry("splitters", "Splitters", "retrokit.augmentation.crops:splitters"),
-    Entry("mixture", "Parts of a mixture", "retrokit.augmentation.mixing:registry"),
-    Entry("edits", "Families of edits: near-misses and stress tests", "retrokit.augmentation.edits:registry"),
+    *KINDS_OF_THE_LIBRARY,
     Entry("commands", "Commands", "retrokit.cli.commands:registry"),
     Entry("records", "Records that commands print as JSON", "retrokit.report.records:registry"),
 ]
-kinds_of_names = WordRegistry("kind", "retrokit.registries", CORE_KINDS)
-"""The registries, by the kind of names that each has."""
-
-
-KINDS = "kinds"
-
-
-def named(kind: str) -> Registry:
-    """The registry of a kind of names; of :data:`KINDS`, the kinds themselves."""
-    if kind == KINDS:
-        return kinds_of_names
-    return imported(kinds_of_names.entry(kind).target)
-
+for entry in CORE_KINDS[len(KINDS_OF_THE_LIBRARY) :]:
+    kinds_of_names.add(entry)
 
 Completion = tuple[str, str]
 """A value, and what it is."""

@@ -3,10 +3,10 @@
 from dataclasses import asdict
 
 from retrokit.cli.common import show_result
-from retrokit.cli.completion import kinds_of_names, named
 from retrokit.core.errors import GateFailed
 from retrokit.core.settings import common
 from retrokit.core.sheet import facts
+from retrokit.kinds import kinds_of_names, named
 
 
 def doctor(as_json: bool = common("as_json")) -> None:

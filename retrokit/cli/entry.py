@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 import typer
@@ -22,12 +23,14 @@ from retrokit.cli.streams import prepare_streams, print_at_once, printing
 from retrokit.core import interrupts
 from retrokit.core.errors import DataError, Interrupted, RetrokitError, is_write_error
 from retrokit.core.notices import harmless, listening
+from retrokit.core.registry import plugin_of
 
 
 def _quiet_libraries() -> None:
     """Silence the messages of libraries; retrokit reports what a user needs."""
     import warnings
 
+    os.environ["MPLBACKEND"] = "agg"  # figures are files; a notebook's backend may not be installed here
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false" if "RANK" in os.environ else "true")
     warnings.filterwarnings("ignore")
@@ -119,20 +122,9 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
-    completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
     interrupts.forget()
-    helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
     try:
-        command = application()
-        prepare_streams()
-        code = 0
-        if not helps:
-            _quiet_libraries()
-        with printing() if helps else _listening(), _distributed(argv) as is_idle:
-            if completes:
-                code = command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
-            elif not is_idle:
-                code = _invoke(command, argv)
+        code = _run_command(argv)
     except Interrupted as error:
         return _fail(f"{error}; {_resume_line(argv, error.parameters)}", interrupts.exit_code())
     except BaseException as error:
@@ -140,6 +132,20 @@ def run(argv: Sequence[str]) -> int:
             return _fail("interrupted", interrupts.exit_code())
         return _code_of(error)
     return _fail("interrupted", interrupts.exit_code()) if interrupts.requested() else code
+
+
+def _run_command(argv: Sequence[str]) -> int:
+    """Run the command and return its exit code; a process of a distributed run that only helps returns 0."""
+    completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
+    helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
+    command = application()
+    prepare_streams()
+    if not helps:
+        _quiet_libraries()
+    with printing() if helps else _listening(), _distributed(argv) as is_idle:
+        if completes:
+            return command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
+        return 0 if is_idle else _invoke(command, argv)
 
 
 def _code_of(error: BaseException) -> int:
@@ -156,7 +162,16 @@ def _code_of(error: BaseException) -> int:
             return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
         case OSError() if is_write_error(error):
             return _fail(f"a file could not be written: {error.strerror or error}", DataError.exit_code)
+    plugin = next(filter(None, map(plugin_of, _modules_of(error))), None)
+    if plugin is not None:
+        error.add_note(f"This is a bug of the plugin {plugin}, or of a value that it got, and not of retrokit.")
     raise error
+
+
+def _modules_of(error: BaseException) -> list[str]:
+    """The modules that an error came through, the last one first."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return [frame.f_globals.get("__name__", "") for frame in reversed(frames)]
 
 
 def wrong_use(error: Any) -> str:

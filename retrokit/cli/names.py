@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from retrokit.cli.common import named, show
-from retrokit.cli.completion import CORE_KINDS, KINDS, kinds_of_names
+from retrokit.cli.completion import CORE_KINDS
 from retrokit.core.errors import UsageError
 from retrokit.core.settings import setting
+from retrokit.kinds import KINDS, kinds_of_names
 
 _SHOWN = ", ".join(kind.name for kind in CORE_KINDS)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from typing import Any
 
-from retrokit.cli.commands import CommandEntry
-from retrokit.cli.common import show_result
-from retrokit.core.settings import FOLDER, common, setting
+from retrokit.cli.commands import ENCODERS, TASK, CommandEntry, LeftOut
+from retrokit.cli.common import show_record
+from retrokit.core.settings import FOLDER, common, params_of, setting
 from retrokit.probing import ProbeEntry, registry
 
 
@@ -33,10 +33,21 @@ def commands() -> list[ProbeCommand]:
             probe.target,
             prints="json",
             probe=probe,
+            left_out=left_out_of(probe),
         )
         for probe in registry.entries()
         if isinstance(probe, ProbeEntry)
     ]
+
+
+def left_out_of(probe: ProbeEntry) -> tuple[LeftOut, ...]:
+    """What its command takes for encoders and, if it needs one, for a task that are left out."""
+    left_out = []
+    if any(param.name == "encoders" and param.required for param in params_of(probe.settings)):
+        left_out.append(ENCODERS)
+    if probe.settings.on_retrieval:
+        left_out.append(replace(TASK, unless=("data",), next="finetune --sim qnorm"))
+    return tuple(left_out)
 
 
 def function_of(probe: ProbeEntry) -> Callable[..., Any]:
@@ -53,7 +64,7 @@ def function_of(probe: ProbeEntry) -> Callable[..., Any]:
         if plot is not None:
             write_csv(findings.rows(), plot)
             findings.plot(plot)
-        show_result(as_json, f"probe-{probe.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
+        show_record(as_json, f"probe-{probe.name}", findings, findings.conclusion)
         check_gates(findings.verdicts)
 
     run.__annotations__ = {"settings": settings_type, "plot": str | None, "as_json": bool}

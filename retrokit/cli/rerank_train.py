@@ -1,6 +1,6 @@
 """``retrokit rerank train``, ``calibrate`` and ``verify``."""
 
-from retrokit.cli.common import show, show_result
+from retrokit.cli.common import show, show_record
 from retrokit.cli.training import DRY_RUN, check_files_of, train_as_planned
 from retrokit.core.errors import GateFailed
 from retrokit.core.notices import notice
@@ -37,10 +37,8 @@ def calibrate(settings: CalibrationSettings, as_json: bool = common("as_json")) 
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
     from retrokit.ranking.reranking.verify import calibrate as find
-    from retrokit.report.tables import calibration_sheet
 
-    calibration = find(settings)
-    show_result(as_json, "calibration", calibration.to_json(), calibration_sheet(calibration))
+    show_record(as_json, "calibration", find(settings))
 
 
 def shrink(settings: ShrinkSettings) -> None:

@@ -31,7 +31,7 @@ class LazyCommand:
     def command(self) -> Any:
         """The command itself."""
         alone = Commands(add_completion=False)
-        alone.command(self.name)(self.entry.load())
+        alone.command(self.name, left_out=self.entry.left_out)(self.entry.load())
         command: Any = typer.main.get_command(alone)
         command.epilog = sources(command.help or "")
         return command

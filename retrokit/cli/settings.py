@@ -6,16 +6,19 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import MISSING, Field, dataclass, fields, make_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, make_dataclass, replace
 from functools import cache, cached_property
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from retrokit.cli.completion import KINDS, choosing, completing, named
+from retrokit.cli.commands import LeftOut
+from retrokit.cli.completion import choosing, completing
 from retrokit.cli.config import CONFIG
+from retrokit.cli.left_out import Substitutes
 from retrokit.core.errors import LARGEST, DataError, ServiceError, UsageError
 from retrokit.core.settings import EITHER, FILE, FOLDER, METRIC_NAMES, RUNS, Param, Settings, param_of
+from retrokit.kinds import KINDS, named
 
 
 def option(name: str) -> str:
@@ -47,15 +50,31 @@ class Option:
         annotation = Annotated[hint, info]  # type: ignore[valid-type] # a type at run time
         return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
 
+    def with_default(self, left_out: LeftOut) -> "Option":
+        """The option as a command has it that takes something for it when it is left out."""
+        default = () if self.is_repeatable else None
+        text = f"{self.param.help} Default: {left_out.about}."
+        return replace(self, param=replace(self.param, default=default, required=False, help=text))
+
+    @property
+    def flag(self) -> str:
+        """The longest name of the option."""
+        return max(self.param.flags, key=len, default=option(self.name))
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it takes several values."""
+        return self.param.read is None and Sequence in (self.hint, get_origin(self.hint))
+
     def _typed(self) -> tuple[Any, Any]:
         """The type and the default of what is typed."""
         default = self.param.default
         if self.param.read is not None:
             return (str, default) if isinstance(default, str) else (str | None, None)
-        if get_origin(self.hint) is Sequence or self.hint is Sequence:
+        if self.is_repeatable:
             items: Any = list[get_args(self.hint) or str]  # type: ignore[misc]
             return (items, default) if default is MISSING else (items | None, None)
-        return self.hint, default
+        return (self.hint | None if default is None else self.hint), default
 
     def _info(self, hint: Any, text: str) -> Any:
         param = self.param
@@ -110,21 +129,32 @@ _SINGULAR = {"similarities": "SIMILARITY", "losses": "LOSS", "mixture": "DATA", 
 class CommandCall:
     """How a command is called: with settings, and with values of parameters that are a single setting each."""
 
-    def __init__(self, command: Callable[..., None]) -> None:
+    def __init__(self, command: Callable[..., None], left_out: Sequence[LeftOut] = ()) -> None:
+        self.left_out = left_out
         self.settings: dict[str, type[Settings]] = {}
         single: list[tuple[str, Any, Any]] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
             if isinstance(parameter.default, Field):
                 single.append((parameter.name, parameter.annotation, copy(parameter.default)))
-            else:
+            elif inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, Settings):
                 self.settings[parameter.name] = parameter.annotation
+            else:
+                where = f"{command.__module__}:{command.__name__}"
+                expected = "expected a type of `Settings`, `= setting(…)` or `= common(…)`"
+                raise UsageError(f"command {where}: its parameter {parameter.name} is no setting; {expected}")
         self.single: Any = make_dataclass("Single", single, bases=(Settings,), frozen=True, kw_only=True)
 
     @cached_property
     def options(self) -> dict[str, Option]:
         """The options by name."""
-        options = [option for kind in (*self.settings.values(), self.single) for option in options_of_settings(kind)]
-        return {option.name: option for option in options}
+        defaults = {default.name: default for default in self.left_out}
+        options = {}
+        for kind in (*self.settings.values(), self.single):
+            for option in options_of_settings(kind):
+                if option.name in defaults:
+                    option = option.with_default(defaults[option.name])
+                options[option.name] = option
+        return options
 
     @property
     def kinds(self) -> list[str]:
@@ -176,20 +206,26 @@ def _exists(value: Any) -> bool:
     return any(isinstance(name, str) and os.path.lexists(name) for name in names)
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
+CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+
+def with_options(command: Callable[..., None], left_out: Sequence[LeftOut] = ()) -> Callable[..., None]:
     """The command for Typer to read. An error of use, of data or of a service says if options are
     from a file."""
-    call = CommandCall(command)
+    call = CommandCall(command, left_out)
 
-    def run(config: str | None, **typed: Any) -> None:
+    def run(context: typer.Context, config: str | None, **typed: Any) -> None:
+        substitutes = Substitutes(left_out, call.options, context, typed)
         try:
-            command(**call.arguments(typed, config))
+            for values in substitutes.runs():
+                command(**call.arguments(values, config))
         except (DataError, ServiceError, UsageError) as error:
             if config is not None:
                 error.args = (f"{error} (some options are from {config})",)
             raise
+        substitutes.follow()
 
-    parameters = [*(option.parameter() for option in call.options.values()), CONFIG]
+    parameters = [CONTEXT, *(option.parameter() for option in call.options.values()), CONFIG]
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

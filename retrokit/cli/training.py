@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrokit.cli.common import is_first_process, show, show_result
+from retrokit.cli.common import is_first_process, show, show_record, show_result
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import imported
@@ -57,7 +57,6 @@ def train_as_planned(
     draw: Callable[[str], None] = lambda folder: None,
 ) -> None:
     """Print the plan, train, and print the outcome; ``draw`` draws the figures of a model folder."""
-    from retrokit.report.tables import outcome_sheet
     from retrokit.training.run import carry_out
 
     shown = tables_of(plan.preflight, type(plan.config))
@@ -70,4 +69,4 @@ def train_as_planned(
     outcome = carry_out(plan)
     if is_first_process():
         draw(outcome.folder)
-        show_result(as_json, "training", outcome.to_json(), outcome_sheet(outcome))
+        show_record(as_json, "training", outcome)

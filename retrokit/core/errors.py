@@ -176,9 +176,7 @@ def out_of_range(value: float, minimum: float | None = None, maximum: float | No
     >>> out_of_range(float("nan"))
     'a finite number'
     """
-    largest = LARGEST_WHOLE if isinstance(value, int) else LARGEST
-    low = -largest if minimum is None else minimum
-    high = largest if maximum is None else maximum
+    low, high = _bounds(isinstance(value, int), minimum, maximum)
     if low <= value <= high:
         return None
     if minimum is None and maximum is None and value != value:  # isnan overflows for a huge whole number
@@ -189,6 +187,13 @@ def out_of_range(value: float, minimum: float | None = None, maximum: float | No
     if minimum is None and not value < low:
         return f"at most {high:.10g}"
     return f"{low:.10g} to {high:.10g}"
+
+
+def _bounds(is_whole: bool, minimum: float | None, maximum: float | None) -> tuple[float, float]:
+    largest = LARGEST_WHOLE if is_whole else LARGEST
+    low = -largest if minimum is None else minimum
+    high = largest if maximum is None else maximum
+    return low, high
 
 
 def did_you_mean(name: str, names: Iterable[str], limit: int = 1) -> str:

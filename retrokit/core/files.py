@@ -136,8 +136,8 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
                 raise DataError(path, damage(error)) from error
         try:
             unpacked = _unpacked(packed, path, stack)
-            yield _without_utf16(unpacked, path, stack)
-        except (OSError, EOFError, zlib.error) as error:
+            yield _without_utf16(unpacked, stack)
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise DataError(named(path), damage(error)) from error
 
 
@@ -174,38 +174,14 @@ def _unpacked(stream: io.BufferedReader, path: str | Path, stack: ExitStack) -> 
     return io.BufferedReader(stack.enter_context(unpacked))
 
 
-def _without_utf16(stream: io.BufferedReader, path: str | Path, stack: ExitStack) -> io.BufferedReader:
+def _without_utf16(stream: io.BufferedReader, stack: ExitStack) -> io.BufferedReader:
     """The stream, or UTF-8 in place of UTF-16, if it begins with the byte-order mark of that."""
     if not stream.peek(2).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return stream
-    return io.BufferedReader(stack.enter_context(_Utf16(stream, named(path))))
+    import pyarrow
 
-
-class _Utf16(io.RawIOBase):
-    """A stream of UTF-16 text as UTF-8; raises :class:`DataError` for what is no UTF-16."""
-
-    def __init__(self, stream: io.BufferedReader, name: str) -> None:
-        self._stream, self._name = stream, name
-        self._decoder = codecs.getincrementaldecoder("utf-16")()
-        self._pending = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill ``buffer``; 0 at the end."""
-        while not self._pending:
-            chunk = self._stream.read1(1 << 16)
-            try:
-                self._pending = self._decoder.decode(chunk, final=not chunk).encode()
-            except UnicodeError as error:
-                raise DataError(self._name, f"is not UTF-16 text: {first_line(error)}") from error
-            if not chunk:
-                break
-        count = min(len(buffer), len(self._pending))
-        buffer[:count] = self._pending[:count]
-        self._pending = self._pending[count:]
-        return count
+    utf8 = pyarrow.transcoding_input_stream(pyarrow.PythonFile(stream, "r"), "utf-16", "utf-8")
+    return io.BufferedReader(stack.enter_context(utf8))
 
 
 def check_standard_input() -> None:
@@ -276,6 +252,13 @@ def check_exists(path: str) -> None:
         raise DataError(path, damage(FileNotFoundError()))
 
 
+def check_is_folder(path: str | Path, expected: str, hint: str = "") -> None:
+    """Raise :class:`DataError` for what is no folder; ``expected`` says what the folder should contain."""
+    if not os.path.isdir(path):
+        problem = "is a file" if os.path.exists(path) else "does not exist"
+        raise DataError(path, f"{problem}{hint}; expected {expected}")
+
+
 def damage(error: Exception) -> str:
     """What is wrong with a file, after its name, given what reading it has raised."""
     match error:
@@ -287,6 +270,8 @@ def damage(error: Exception) -> str:
             return "the compressed data ends too early (a truncated file?)"
         case gzip.BadGzipFile() | zlib.error():
             return f"is not a sound gzip file ({error})"
+        case UnicodeDecodeError():
+            return f"is not UTF-16 text: {first_line(error)}"
         case OSError():
             return f"could not be read: {error.strerror or error}"
     return str(error)

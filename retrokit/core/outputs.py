@@ -126,17 +126,16 @@ def check_outputs(
     inputs = paths_in(arguments)
     names: dict[str, str | Path] = {}
     for path, kind in outputs:
-        updated = settings.get(kind)
-        if updated is not None and os.path.realpath(updated) == os.path.realpath(path):
+        if _is_updated(path, settings.get(kind)):
             check_file(path)
             continue
-        is_folder = kind == FOLDER or (kind == EITHER and _is_folder_path(path))
+        is_folder = _is_folder(path, kind)
         if is_folder:
             check_folder(path)
         else:
             check_file(path)
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            continue  # a pipe or a device
+        if _is_special(path):
+            continue
         name = "-" if str(path) == "-" else os.path.realpath(path)
         if name in names:
             raise UsageError(f"{path}: is the name of two outputs ({names[name]}); name another for one of them")
@@ -145,8 +144,19 @@ def check_outputs(
             _check_no_input(path, inputs, "folder" if is_folder else "file")
 
 
-def _is_folder_path(path: str | Path) -> bool:
-    return str(path).endswith(os.sep) or os.path.isdir(path)
+def _is_updated(path: str | Path, input_path: str | None) -> bool:
+    return input_path is not None and os.path.realpath(input_path) == os.path.realpath(path)
+
+
+def _is_folder(path: str | Path, kind: str) -> bool:
+    if kind == EITHER:
+        return str(path).endswith(os.sep) or os.path.isdir(path)
+    return kind == FOLDER
+
+
+def _is_special(path: str | Path) -> bool:
+    """Whether ``path`` is a pipe or a device."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _check_no_input(path: str | Path, inputs: Iterable[str], kind: str) -> None:
@@ -170,10 +180,13 @@ def paths_in(values: Iterable[object]) -> list[str]:
         if not isinstance(text, str) or Registry.has(text):
             continue
         for path, is_word in _possible_paths(text):
-            with suppress(ValueError):  # a NUL
-                if os.path.exists(path) and (not is_word or os.sep in path or not os.path.isdir(path)):
-                    paths[path] = None
+            if _is_path(path, is_word):
+                paths[path] = None
     return list(paths)
+
+
+def _is_path(text: str, is_word: bool) -> bool:
+    return os.path.exists(text) and (not is_word or os.sep in text or not os.path.isdir(text))
 
 
 def _possible_paths(text: str, is_word: bool = False) -> Iterator[tuple[str, bool]]:

@@ -1,9 +1,10 @@
 """The one grammar of names, and the registries that it names things in.
 
 ``name``, ``name:value``, ``name:key=value,key=value``: the same for similarities (``sfs:16``), encoders
-(``static:dim=768``), tasks (``beir:PATH,split=dev``) and training data. :class:`Spec` is a parsed name with validated
-parameters, and ``registry.parse(str(spec)) == spec``. A :class:`Registry` has lazy entries: listing them, or parsing
-a spec, imports nothing but the standard library.
+(``static:dim=768``), tasks (``beir:PATH,split=dev``) and training data. A comma may take the colon's place.
+
+:class:`Spec` is a parsed name with validated parameters, and ``registry.parse(str(spec)) == spec``. A
+:class:`Registry` has lazy entries: listing them, or parsing a spec, imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -32,6 +33,9 @@ from retrokit.core.settings import Value, text_of
 if TYPE_CHECKING:  # its import is a fifth of the start
     from importlib.metadata import EntryPoint
 
+_HEAD = re.compile(r"([^:,]*)([:,]?)(.*)", re.DOTALL)
+"""A name, and what follows it after a colon or a comma."""
+LABEL = "name"
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
 
@@ -187,18 +191,21 @@ def missing_extensions() -> str:
 @dataclass(frozen=True)
 class Spec:
     """A name and the parameters given for it. Parameters left at their default are dropped, so specs that mean the
-    same are equal and print the same."""
+    same are equal and print the same, but for the ``label`` that tables show in place of a spec (``name=LABEL``)."""
 
     name: str
     params: Mapping[str, Value] = field(default_factory=dict)
     positional: str | None = None
     bare: bool = False
+    label: str = ""
 
     def __str__(self) -> str:
         items = []
         if self.positional is not None and self.positional in self.params:
             items.append(_quoted(text_of(self.params[self.positional])))
         items += [f"{k}={_quoted(text_of(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
+        if self.label:
+            items.append(f"{LABEL}={_quoted(self.label)}")
         if self.bare:
             return ",".join(items)
         return f"{self.name}:{','.join(items)}" if items else self.name
@@ -239,12 +246,20 @@ def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
     raise UsageError(f"{of}: the quoted value has no closing quote")
 
 
+class BrokenEntry(NamedTuple):
+    """Why an entry point has no entry. If its name ``is_taken``, nobody can say which entry is meant by it."""
+
+    problem: str
+    is_taken: bool
+
+
 class Registry:
     """Entries of one kind (``kind`` is the singular noun used in messages).
 
     Extensions and third parties add entries through the entry-point group ``group``: each loads an :class:`Entry`. One
-    that does not load is refused where its name is used, and is no obstacle elsewhere.
+    that does not load is refused where its name is used, and is no obstacle elsewhere. Without a group, nobody does.
     ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
+    ``has_labels``: a spec may end with ``name=LABEL``.
     """
 
     every: ClassVar[WeakSet[Registry]] = WeakSet()
@@ -253,13 +268,20 @@ class Registry:
     grammar: ClassVar[str] = " (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"
     """How a name is used in a spec."""
 
-    def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        group: str | None,
+        entries: Iterable[Entry],
+        fallback: str | None = None,
+        has_labels: bool = False,
+    ) -> None:
+        self.has_labels = has_labels
         self.kind = kind
         self.group = group
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
-        self._broken: dict[str, str] = {}  # name → why its entry point has no entry
-        self._unloaded: set[str] = set()  # names of entry points that do not load
+        self._broken: dict[str, BrokenEntry] = {}
         self._scanned = False
         self.every.add(self)
         for entry in entries:
@@ -289,7 +311,7 @@ class Registry:
         return any(name in registry._entries for registry in cls.every if registry.grammar)
 
     def _scan(self) -> None:
-        if self._scanned:
+        if self._scanned or self.group is None:
             return
         self._scanned = True
         points = sorted(declared().select(group=self.group), key=lambda point: (point.name, point.value))
@@ -309,26 +331,26 @@ class Registry:
 
     def _refuse(self, name: str, problem: str) -> None:
         """Refuse a name whose entry point does not load."""
-        self._broken[name] = f"{self.kind} {name!r}: {problem}"
-        self._unloaded.add(name)
+        self._broken[name] = BrokenEntry(f"{self.kind} {name!r}: {problem}", is_taken=False)
 
     def _add_or_refuse(self, entry: Entry) -> None:
         """Register the entry of an entry point. What is wrong with it is refused where its name is used."""
         try:
             self.add(entry)
         except UsageError as error:
-            self._broken[entry.name] = str(error)
+            self._broken[entry.name] = BrokenEntry(str(error), is_taken=True)
 
     def broken(self) -> list[str]:
         """What is wrong with each entry point that adds no entry."""
         self._scan()
-        return list(self._broken.values())
+        return [broken.problem for broken in self._broken.values()]
 
     def check_loaded(self, name: str) -> None:
         """Raise :class:`UsageError` if the name is that of an entry point that does not load, or is taken twice."""
         self._scan()
-        if name in self._broken and not (name in self._unloaded and name in self._entries):
-            raise UsageError(self._broken[name])
+        broken = self._broken.get(name)
+        if broken is not None and (broken.is_taken or name not in self._entries):
+            raise UsageError(broken.problem)
 
     def entry(self, name: str) -> Entry:
         """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
@@ -348,24 +370,27 @@ class Registry:
         (with the nearest ones), or a parameter of a wrong name, type or range."""
         if isinstance(text, Spec):
             return text
-        head, colon, rest = text.partition(":")
-        self.check_loaded(re.split("[:,]", text, maxsplit=1)[0])
+        head, mark, rest = _HEAD.match(text).groups()  # type: ignore[union-attr] # always matches
+        self.check_loaded(head)
         if head not in self._entries:
             if self.fallback is None or not text:
-                raise UsageError(self.unknown(head))
+                raise UsageError(self.unknown(text.partition(":")[0]))
             self._check_bare(text)
-            head, rest = self.fallback, text
-        entry = self._entries[head]
+            head, mark, rest = self.fallback, "", text
         items = split_items(rest, text) if rest else []
-        if colon and not rest:
-            raise UsageError(f"{text!r}: nothing after the colon")
-        return self._validated(entry, items, text)
+        if mark and not rest:
+            raise UsageError(f"{text!r}: nothing after the {'colon' if mark == ':' else 'comma'}")
+        if not self.has_labels:
+            return self._validated(self._entries[head], items, text)
+        labels = [value for key, value in items if key == LABEL]
+        if len(labels) > 1 or "" in labels:
+            raise UsageError(f"{text}: give {LABEL} once, with a value")
+        items = [(key, value) for key, value in items if key != LABEL]
+        return replace(self._validated(self._entries[head], items, text), label="".join(labels))
 
     def _check_bare(self, text: str) -> None:
         """Raise :class:`UsageError` for a text that is meant as a path or hub id, but more likely is a slip."""
-        name, mark, rest = re.match(r"([^:,]*)([:,]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr] # always matches
-        if name in self._entries:
-            raise UsageError(f"{text!r}: parameters follow {name} after a colon: {name}:{rest}")
+        name, mark, rest = _HEAD.match(text).groups()  # type: ignore[union-attr] # always matches
         if os.path.exists(text):
             return
         if mark == ":" and os.path.exists(name):
@@ -481,7 +506,7 @@ class Registry:
             lines += textwrap.wrap(
                 params, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
             )
-        lines += [f"   {problem}" for problem in self._broken.values()]
+        lines += [f"   {problem}" for problem in self.broken()]
         return "\n".join(lines) + "\n"
 
 
@@ -504,6 +529,14 @@ class WordRegistry(Registry):
     """A registry of words of the command line, which are in no spec: a path may be called as one."""
 
     grammar = ""
+
+
+def plugin_of(module: str) -> str | None:
+    """The plugin that a module belongs to: the package of the entry of a third party; ``None`` for others."""
+    package = module.partition(".")[0]
+    targets = (entry.target for registry in Registry.every for entry in registry._entries.values())
+    packages = {target.partition(":")[0].partition(".")[0] for target in targets}
+    return package if package in packages - {"", "__main__", "retrokit"} else None
 
 
 class SpecRegistry(Registry):

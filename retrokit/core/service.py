@@ -131,25 +131,20 @@ class Service:
             PromptRefused, ServerFailed, ServiceError: what happened, in a line that names the address.
         """
         client = self._open(LARGEST_ANSWER + texts * LARGEST_PER_TEXT)
-        options: Any = {} if self._key else {"headers": {"Authorization": Omit()}}
+        options = self._options()
         retries, waited = FEW, 0.0
         while True:
             options["max_retries"] = retries
             try:
                 answer = await client.post(f"/{self._path}", body=dict(body), cast_to=object, options=options)
                 self._answered = True
-                return self._checked(json.loads(answer) if isinstance(answer, str) else answer)
+                return self._checked(answer)
             except APIStatusError as error:
                 self._answered, failure = True, self._failure(error)
                 if retries == FEW and _may_pass(error) and (patient or not isinstance(failure, ServerFailed)):
                     retries = MANY
                     continue
-                wait = max(PAUSE, _seconds(error.response.headers.get("retry-after")))
-                if not _limits_rate(error) or waited + wait > PATIENCE:
-                    raise failure from error
-                if not self._noticed:
-                    self._noticed = True
-                    notice(f"{failure}; waiting {wait:.0f} s")
+                wait = self._wait(error, failure, waited)
                 waited, retries = waited + wait, 0
                 await anyio.sleep(wait)
             except APIConnectionError as error:
@@ -161,6 +156,20 @@ class Service:
                 begins = self._said(repr(str(getattr(error, "doc", ""))[:60].strip()))
                 problem = f"the answer is not JSON and begins {begins}; check the url"
                 raise ServiceError(f"{self.where}: {problem}") from error
+
+    def _options(self) -> Any:
+        return {} if self._key else {"headers": {"Authorization": Omit()}}
+
+    def _wait(self, error: APIStatusError, failure: ServiceError, waited: float) -> float:
+        """Seconds to wait for a service that limits the rate of calls; raises ``failure`` for any other, and if it has
+        ``waited`` too long."""
+        wait = max(PAUSE, _seconds(error.response.headers.get("retry-after")))
+        if not _limits_rate(error) or waited + wait > PATIENCE:
+            raise failure from error
+        if not self._noticed:
+            self._noticed = True
+            notice(f"{failure}; waiting {wait:.0f} s")
+        return wait
 
     def _open(self, largest: int) -> AsyncOpenAI:
         """The client, whose answers may have as many bytes."""
@@ -238,6 +247,9 @@ class Service:
         return text.replace(self._key, "…") if self._key and len(self._key) >= 8 else text
 
     def _checked(self, answer: Any) -> Any:
+        """The JSON of an answer. Raises :class:`ServiceError` for one that reports a failure."""
+        if isinstance(answer, str):
+            answer = json.loads(answer)
         error = answer.get("error") if isinstance(answer, dict) else None
         if error and not {"choices", "data", "results"} & answer.keys():
             code = error.get("code", 200) if isinstance(error, dict) else 200

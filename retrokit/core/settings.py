@@ -263,14 +263,17 @@ class Settings:
                 yield from self._combination_problems(setting.name, param_of(setting))
 
     def _combination_problems(self, name: str, param: Param) -> Iterator[str]:
+        excluding = [condition for condition in self._of_this_class(param.excludes) if self.has(condition)]
+        for condition in excluding:
+            yield f"`{name}=` and {_condition(condition)} exclude each other"
+        needs = self._of_this_class(param.needs)
+        if needs and not excluding and not any(map(self.has, needs)):
+            yield f"`{name}=` needs {_either([_condition(condition) for condition in needs])}"
+
+    def _of_this_class(self, conditions: Sequence[str]) -> list[str]:
         """Conditions about settings that a class lacks do not count."""
         declared = {setting.name for setting in fields(self)}
-        needs = [other for other in param.needs if other.partition("=")[0] in declared]
-        if needs and not any(map(self.has, needs)):
-            yield f"`{name}=` needs {_either([_condition(other) for other in needs])}"
-        for other in param.excludes:
-            if other.partition("=")[0] in declared and self.has(other):
-                yield f"`{name}=` and {_condition(other)} exclude each other"
+        return [condition for condition in conditions if condition.partition("=")[0] in declared]
 
     def has(self, condition: str) -> bool:
         """Whether a setting ``name`` is given, and not its default; or, for ``name=value``, has or contains the

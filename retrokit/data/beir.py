@@ -13,16 +13,17 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
 from retrokit.core.errors import DataError, ServiceError, UsageError, check_extra, did_you_mean, disk_errors
-from retrokit.core.files import digest, shards, unpacked_name, writing
+from retrokit.core.files import check_is_folder, digest, shards, unpacked_name, writing
 from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.data.corpus import Document, query_rows, read_corpus, read_queries
-from retrokit.data.jsonl import Faults, fields_of, write_jsonl
+from retrokit.data.jsonl import Faults, fields_of, names_in, write_jsonl
 from retrokit.data.packed_records import TextsById
 from retrokit.data.trec import fits_a_column, read_judgements
 
@@ -169,19 +170,13 @@ def retrieval_data(
     """The data with their counts, and the ``queries`` that ``qrels`` judges, or all if it judges none."""
     documents_by_id = documents if isinstance(documents, TextsById) else TextsById(documents.items())
     evaluated = TextsById((id, text) for id, text in queries.items() if id in qrels or not qrels)
-    relevant_by_query = {query: _relevant(grades, level) for query, grades in qrels.items()}
     counts: dict[str, int | float] = {
         "documents": len(documents),
         "documents_without_text": sum(not text.strip() for text in documents_by_id.texts),
         "queries": len(evaluated),
         "queries_without_judgements": len(queries) - len(evaluated),
-        "judgements": sum(map(len, qrels.values())),
-        "queries_without_relevant": sum(not relevant for relevant in relevant_by_query.values()),
     }
-    absent = sum(document not in documents for grades in qrels.values() for document in grades)
-    if absent:
-        counts["judgements_of_absent_documents"] = absent
-        counts["highest_recall"] = _highest_recall(relevant_by_query.values(), documents)
+    counts |= _counts_of_judgements(qrels, documents, level)
     return RetrievalData(
         name=name,
         split=split,
@@ -191,6 +186,22 @@ def retrieval_data(
         counts={**counts, **(more_counts or {})},
         level=level,
     )
+
+
+def _counts_of_judgements(
+    qrels: Mapping[str, Mapping[str, int]], documents: Mapping[str, str], level: int
+) -> dict[str, int | float]:
+    """The counts of :class:`RetrievalData` that are of its judgements."""
+    relevant = [_relevant(grades, level) for grades in qrels.values()]
+    counts: dict[str, int | float] = {
+        "judgements": sum(map(len, qrels.values())),
+        "queries_without_relevant": sum(not ids for ids in relevant),
+    }
+    absent = sum(document not in documents for document in chain.from_iterable(qrels.values()))
+    if absent:
+        counts["judgements_of_absent_documents"] = absent
+        counts["highest_recall"] = _highest_recall(relevant, documents)
+    return counts
 
 
 def _highest_recall(relevant: Iterable[Sequence[str]], documents: Mapping[str, str]) -> float:
@@ -242,10 +253,15 @@ def located(folder: str | Path) -> Path:
     if name.startswith(_HUB):
         return _hub_folder(name.removeprefix(_HUB))
     published = name.partition("/")[0]
-    cache = Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser() / "beir"
+    cache = data_folder() / "beir"
     if not os.path.isdir(cache / published):
         _download(published, cache)
     return cache / name
+
+
+def data_folder() -> Path:
+    """``$RETROKIT_DATA``, or ``~/.cache/retrokit``: where data sets are stored that are downloaded or written once."""
+    return Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser()
 
 
 def _name(folder: str | Path) -> str:
@@ -429,7 +445,7 @@ def _present(folder: str | Path, kind: _FileKind, split: str) -> Path:
     """As :func:`_file`; raises :class:`DataError` if there is none."""
     file = _file(folder, kind, split)
     if file is None:
-        raise DataError(folder, f"contains no {kind.names[0]}.jsonl; it contains {_content_of(folder)}")
+        raise DataError(folder, f"contains no {kind.names[0]}.jsonl; it contains {names_in(folder)}")
     return file
 
 
@@ -481,10 +497,7 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
 
 def _check_folder(folder: Path) -> None:
     """Raise :class:`DataError` for what is no BEIR folder."""
-    if not os.path.isdir(folder):
-        problem = "is a file" if os.path.exists(folder) else "does not exist"
-        hint = did_you_mean(str(folder), PUBLISHED)
-        raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
+    check_is_folder(folder, _LAYOUT, did_you_mean(str(folder), PUBLISHED))
     missing = []
     if not is_beir(folder):
         missing.append("corpus.jsonl")
@@ -498,7 +511,7 @@ def _check_folder(folder: Path) -> None:
     if sets:
         names = fields_of(path.name for path in sets)
         raise DataError(folder, f"contains several BEIR folders: {names}; name one of them: beir:{sets[0]}")
-    raise DataError(folder, f"is no BEIR folder: {', '.join(missing)} missing; it contains {_content_of(folder)}")
+    raise DataError(folder, f"is no BEIR folder: {', '.join(missing)} missing; it contains {names_in(folder)}")
 
 
 def _judgements(folder: Path, split: str) -> Path:
@@ -512,10 +525,6 @@ def _judgements(folder: Path, split: str) -> Path:
         notice(f"{folder}: the only split, {_ONLY_SPLIT}, is taken for {split}", once=True)
         return only
     raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
-
-
-def _content_of(folder: str | Path) -> str:
-    return fields_of(sorted(path.name for path in Path(folder).glob("*")))
 
 
 def write_beir(

@@ -8,13 +8,14 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from retrokit.core.errors import DataError, ServiceError, UsageError, did_you_mean, first_line
-from retrokit.core.files import digest
+from retrokit.core.files import check_is_folder, digest
 from retrokit.data.beir import RetrievalData, retrieval_data
-from retrokit.data.jsonl import Faults, Row, fields_of, kind_of
+from retrokit.data.jsonl import Faults, Row, fields_of, kind_of, names_in
 from retrokit.data.tables import read_rows
 from retrokit.data.trec import LARGEST_GRADE
 
@@ -77,17 +78,22 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
     if not judged:
         raise DataError(files["examples"][0], f"no example has a gold id in {key!r}")
     counts = {"repeated_documents": repeated, **_counts(judged, documents)}
-    faults = Faults(folder)
-    if counts["gold_not_in_documents"]:
-        faults.add("gold_not_in_documents", f"{counts['gold_not_in_documents']:,} gold ids are not documents")
-    if repeated:
-        faults.add("repeated_documents", f"{repeated:,} ids repeat")
+    _report(folder, counts)
     queries = {example.id: example.query for example in examples}
     qrels = {example.id: example.gold for example in judged}
     return BrightData(
         retrieval_data(domain, "long" if long else "short", documents, queries, qrels, counts),
         excluded={example.id: example.excluded for example in judged},
     )
+
+
+def _report(folder: Path, counts: Mapping[str, int]) -> None:
+    """Report gold ids that are not documents, and repeated ids; raises :class:`DataError` if faults are errors."""
+    faults = Faults(folder)
+    problems = {"gold_not_in_documents": "gold ids are not documents", "repeated_documents": "ids repeat"}
+    for kind, problem in problems.items():
+        if counts[kind]:
+            faults.add(kind, f"{counts[kind]:,} {problem}")
 
 
 def _counts(judged: Iterable[_Example], documents: Mapping[str, str]) -> Mapping[str, int]:
@@ -108,8 +114,7 @@ def digest_bright(folder: str | Path, domain: str | None = None, long: bool = Fa
     """``sha256:<hex>`` over the files that :func:`read_bright` reads; raises as it does."""
     kind = "long_documents" if long else "documents"
     _, files = _chosen(Path(folder), domain, kind)
-    names = [path.relative_to(folder).as_posix() for paths in files.values() for path in paths]
-    return digest(folder, names)
+    return digest(folder, [path.relative_to(folder).as_posix() for path in chain.from_iterable(files.values())])
 
 
 def instruction(domain: str, long: bool = False) -> str:
@@ -155,21 +160,19 @@ def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
 
 def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str, list[Path]]]:
     """The domain and its files by part."""
-    if not os.path.isdir(folder):
-        problem = "is a file" if os.path.exists(folder) else "does not exist"
-        raise DataError(folder, f"{problem}; expected a folder with {_LAYOUT}")
+    check_is_folder(folder, f"a folder with {_LAYOUT}")
     files_by_part = {part: _files_by_domain(folder, part, domain) for part in (kind, "examples")}
     missing = [part for part, files in files_by_part.items() if not files]
     if missing:
-        present = fields_of(sorted(path.name for path in folder.iterdir()))
-        raise DataError(folder, f"contains no {' and no '.join(missing)}; expected {_LAYOUT}; it contains {present}")
+        problem = f"contains no {' and no '.join(missing)}"
+        raise DataError(folder, f"{problem}; expected {_LAYOUT}; it contains {names_in(folder)}")
     domains = sorted(set(files_by_part[kind]) & set(files_by_part["examples"]))
     if domain is None and len(domains) == 1:
         domain = domains[0]
-    if domain is None or domain not in domains:
-        reason = "contains several domains; add domain=" if domain is None else f"has no domain {domain!r}"
-        raise UsageError(f"{folder}: {reason}; those with {kind} and examples are {fields_of(domains)}")
-    return domain, {part: sorted(files[domain]) for part, files in files_by_part.items()}
+    if domain in domains:
+        return domain, {part: sorted(files[domain]) for part, files in files_by_part.items()}
+    reason = "contains several domains; add domain=" if domain is None else f"has no domain {domain!r}"
+    raise UsageError(f"{folder}: {reason}; those with {kind} and examples are {fields_of(domains)}")
 
 
 def _files_by_domain(folder: Path, part: str, domain: str | None) -> dict[str, list[Path]]:

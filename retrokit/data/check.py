@@ -164,13 +164,14 @@ def check_test(
     path = located(folder)
     with gathering():
         queries = queries_of_all_splits(path)
-        judged, unreadable = _judged_queries(path)
+        splits, unreadable = read_splits(path)
+    judged = {query for _, query, *_ in chain.from_iterable(splits.values())}
     perfect = perfect_run(data)
     highest = means(data, perfect, metrics)
     unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
     faults = [
         *_of_readers(gathered, data, metrics, highest, examples),
-        *faults_of("unreadable-splits", "splits", unreadable, len(splits_of(path)), examples),
+        *faults_of("unreadable-splits", "splits", unreadable.values(), len(splits) + len(unreadable), examples),
         *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
         *_without_relevant(data, metrics, highest, examples),
         *_alike_ids("queries", data.query_ids, examples),
@@ -194,21 +195,6 @@ def read_splits(folder: Path) -> tuple[dict[str, list[Judgement]], dict[str, str
         except DataError as error:
             unreadable[split] = str(error)
     return splits, unreadable
-
-
-def _judged_queries(folder: Path) -> tuple[set[str], list[str]]:
-    """The queries that any split of a BEIR folder judges, and why a split cannot be read."""
-    judged: set[str] = set()
-    unreadable: list[str] = []
-    for split in splits_of(folder):
-        of_split: set[str] = set()
-        try:
-            of_split.update(query for _, query, *_ in read_judgements(judgements_file(folder, split)))
-        except DataError as error:
-            unreadable.append(str(error))
-            continue
-        judged |= of_split
-    return judged, unreadable
 
 
 def perfect_run(data: RetrievalData, absent: bool = False) -> dict[str, dict[str, float]]:
@@ -295,31 +281,32 @@ def _repeated(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int
     return [replace(fault, count=extra) for fault in faults_of("repeated-texts", unit, items, len(ids), examples)]
 
 
-def copies_of(
-    ids: Sequence[str], texts: Sequence[str], near: bool = True
-) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """The exact copies of each document that has any, by id, both ways, and the near ones if they are requested."""
-    exact: dict[str, set[str]] = defaultdict(set)
-    alike: dict[str, set[str]] = defaultdict(set)
-    groups = _grouped(texts, normal_form)
-    repeated: set[int] = set()
-    for group in groups:
-        repeated.update(group[1:])
-        identifiers = [ids[index] for index in group]
+def copies_of(ids: Sequence[str], texts: Sequence[str]) -> dict[str, set[str]]:
+    """The exact copies of each document that has any, by id, both ways."""
+    copies: dict[str, set[str]] = {}
+    for group in _grouped(texts, normal_form):
+        identifiers = {ids[index] for index in group}
         for identifier in identifiers:
-            exact[identifier].update(identifiers)
-            exact[identifier].remove(identifier)
-    if not near:
-        return dict(exact), {}
+            copies[identifier] = identifiers - {identifier}
+    return copies
+
+
+def _near_copies_of(
+    ids: Sequence[str], texts: Sequence[str], exact: Mapping[str, Collection[str]]
+) -> dict[str, set[str]]:
+    """The near copies of each document that has any, by id, both ways. Of ``exact`` copies only the first counts."""
+    repeated: set[str] = set()
     distinct = array("q")
-    for index, text in enumerate(texts):
-        if index not in repeated and not isinstance(text, Image):
+    for index, (identifier, text) in enumerate(zip(ids, texts, strict=True)):
+        if identifier not in repeated and not isinstance(text, Image):
             distinct.append(index)
+        repeated.update(exact.get(identifier, ()))
+    alike: dict[str, set[str]] = defaultdict(set)
     for numbers in set(Bigrams((texts[index] for index in distinct), Shingles()).alike()):
         first, second = (ids[distinct[number]] for number in numbers)
         alike[first].add(second)
         alike[second].add(first)
-    return dict(exact), dict(alike)
+    return alike
 
 
 def _copies(
@@ -331,33 +318,36 @@ def _copies(
 ) -> Iterator[DataFault]:
     """Documents that are copies of others. A perfect system cannot tell a relevant document from a copy that is not
     judged relevant, and loses most if the copy comes first."""
-    exact, near = copies_of(data.document_ids, data.documents)
+    exact = copies_of(data.document_ids, data.documents)
+    near = _near_copies_of(data.document_ids, data.documents, exact)
+    later = sum(1 for id in exact if id != min(id, *exact[id]))
     texts = data.documents_by_id
-    for kind, copies in (("repeated-texts", exact), ("near-duplicates", near)):
-        later = [id for id in copies if kind == "near-duplicates" or id != min(id, *copies[id])]
-        if not later:
+    for kind, copies, count in (("repeated-texts", exact, later), ("near-duplicates", near, len(near))):
+        if not copies:
             continue
-        items: list[str] = []
-        unjudged = 0
-        first = {query: dict(scores) for query, scores in perfect.items()}
-        for query, scores in perfect.items():
-            for document, copy in _unjudged_copies(scores, copies):
-                unjudged += copy not in first[query]
-                first[query][copy] = max(first[query].get(copy, 0.0), scores[document] + 0.5)
-                items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
+        first, items = _copies_first(perfect, copies, texts)
+        unjudged = sum(len(first[query]) - len(scores) for query, scores in perfect.items())
         items += [f"{id}, {min(copies[id])}: {shown(texts[id])}" for id in copies if id < min(copies[id])]
         about, cost = "", {}
         if unjudged:
             about = f"{unjudged:,} copies of relevant documents are not judged relevant"
             cost = _lost(highest, means(data, first, metrics))
-        yield DataFault(kind, "documents", len(later), len(data.documents), about, cost, items[:examples])
+        yield DataFault(kind, "documents", count, len(data.documents), about, cost, items[:examples])
 
 
-def _unjudged_copies(relevant: Collection[str], copies: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
-    """Each document that is relevant, and each of its copies that is not."""
-    for document in relevant:
-        for copy in sorted(copies.get(document, set()).difference(relevant)):
-            yield document, copy
+def _copies_first(
+    perfect: Mapping[str, Mapping[str, float]], copies: Mapping[str, set[str]], texts: Mapping[str, str]
+) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """The perfect ranking with each copy that is not judged relevant before its document; and each, as an example."""
+    ranking = {}
+    items = []
+    for query, scores in perfect.items():
+        ranking[query] = dict(scores)
+        for document, score in scores.items():
+            for copy in sorted(copies.get(document, set()).difference(scores)):
+                ranking[query][copy] = max(ranking[query].get(copy, 0.0), score + 0.5)
+                items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
+    return ranking, items
 
 
 # --- texts
@@ -388,11 +378,16 @@ def of_texts(unit: str, ids: Iterable[object], texts: Iterable[str], examples: i
     for kind, count in counts.items():
         if count:
             yield DataFault(kind, unit, count, total, examples=first[kind])
+    yield from faults_of("boilerplate", unit, _boilerplate_texts(ids, texts), total, examples)
+
+
+def _boilerplate_texts(ids: Iterable[object], texts: Iterable[str]) -> Iterator[str]:
+    """Each text that is mostly boiler-plate, as an example."""
     common = set(boilerplate(texts))
     if common:
-        rows = enumerate(zip(ids, texts, strict=True))
-        items = (f"{id}: {shown(text)}" for position, (id, text) in rows if position in common)
-        yield from faults_of("boilerplate", unit, items, total, examples)
+        for index, (id, text) in enumerate(zip(ids, texts, strict=True)):
+            if index in common:
+                yield f"{id}: {shown(text)}"
 
 
 def _trace_of_emptiness(text: str) -> str | None:
@@ -498,8 +493,9 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
     records: Sequence[Any] = source.records
     texts = RecordTexts(records)
     total = len(records) + source.counts.get("duplicates", 0)
+    contradictions = chain(_contradicting_negatives(records), _contradicting_scores(records))
     faults = [
-        *_contradictions(records, examples),
+        *faults_of("contradicting-labels", "pairs", contradictions, len(records), examples),
         *faults_of("repeated-lines", "records", (f"record {index + 1}" for index in repeated(source)), total, examples),
         *faults_of("self-pairs", "pairs", _self_pairs(records), len(records), examples),
         *of_texts("texts", range(1, len(texts) + 1), texts, examples),
@@ -541,11 +537,6 @@ class RecordTexts:
             anchor, texts = texts_of_record(record)
             yield anchor
             yield from texts
-
-
-def _contradictions(records: Sequence[Pair | ScoredPair | Unlabelled], examples: int) -> list[DataFault]:
-    items = chain(_contradicting_negatives(records), _contradicting_scores(records))
-    return faults_of("contradicting-labels", "pairs", items, len(records), examples)
 
 
 def _contradicting_negatives(records: Sequence[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:
@@ -629,20 +620,24 @@ def quick_line(data: RetrievalData) -> str | None:
     large data."""
     if sum(map(len, data.documents)) > QUICK:
         return None
-    copies = _copies_by_head(data.document_ids, data.documents)
-    split = 0
-    for grades in data.qrels.values():
-        relevant = {document for document, grade in grades.items() if grade >= data.level}
-        split += sum(1 for group in copies if relevant & group and group - relevant)
-    wrong = 0
-    for text in data.documents:
-        wrong += not isinstance(text, Image) and trace_of_encoding(text) is not None
     parts = []
-    if split:
-        parts.append(f"{split:,} times a document with the text of a relevant one is not judged relevant")
+    unjudged = _unjudged_copies(data)
+    if unjudged:
+        parts.append(f"{unjudged:,} times a document with the text of a relevant one is not judged relevant")
+    wrong = sum(1 for text in data.documents if not isinstance(text, Image) and trace_of_encoding(text) is not None)
     if wrong:
         parts.append(f"{wrong:,} documents show a wrong encoding")
     return f"{data.name}: {'; '.join(parts)} (see retrokit check)" if parts else None
+
+
+def _unjudged_copies(data: RetrievalData) -> int:
+    """How many times a document with the text of a relevant one is not judged relevant."""
+    copies = _copies_by_head(data.document_ids, data.documents)
+    count = 0
+    for grades in data.qrels.values():
+        relevant = {document for document, grade in grades.items() if grade >= data.level}
+        count += sum(1 for group in copies if relevant & group and group - relevant)
+    return count
 
 
 def _copies_by_head(ids: Sequence[str], texts: Sequence[str]) -> list[set[str]]:

@@ -40,6 +40,11 @@ class Layout(NamedTuple):
     negatives: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
+    def fits(self, names: tuple[str, ...], label: str | None) -> bool:
+        """Whether the columns ``names``, one of which is the ``label`` of pairs, are of this layout."""
+        has_label = not self.labels or (label is not None and usual_name(label) in self.labels)
+        return has_label and {self.anchor, self.positive}.issubset(names)
+
 
 LAYOUTS = (
     Layout("Tevatron", "query", "positive_passages", ("negative_passages",)),
@@ -69,8 +74,7 @@ def pair_columns(names: tuple[str, ...]) -> PairColumns:
     """The columns of pairs among ``names``; raises :class:`ValueError` for a role with no column or several."""
     label = _label(names)
     for layout in LAYOUTS:
-        has_label = not layout.labels or (label is not None and usual_name(label) in layout.labels)
-        if has_label and layout.anchor in names and layout.positive in names:
+        if layout.fits(names, label):
             negatives = next(((name,) for name in layout.negatives if name in names), _negatives(names))
             return PairColumns(layout.anchor, layout.positive, negatives, label, layout)
     anchor = _only(names, "anchor", ANCHOR)

@@ -174,6 +174,11 @@ def fields_of(names: Iterable[str]) -> str:
     return ", ".join(shown) or "none"
 
 
+def names_in(folder: str | Path) -> str:
+    """The names in a folder, for a message as :func:`fields_of` has them."""
+    return fields_of(sorted(path.name for path in Path(folder).glob("*")))
+
+
 class Row(dict[str, Any]):
     """A JSON object on line ``line`` of ``path``. Its methods raise :class:`DataError`, which names both."""
 
@@ -393,10 +398,15 @@ def _restored_generic(kind: Any, value: Any, field: str) -> Any:
     if issubclass(origin, Mapping):
         items = _typed(value, dict, field).items()
         return {name: restored(arguments[1], item, _within(field, name)) for name, item in items}
-    count = len(_typed(value, list, field))
-    if origin is tuple and ... not in arguments:
-        return tuple(_restored_items(arguments, value, field))
-    items = _restored_items(arguments[:1] * count, value, field)
+    return _restored_sequence(origin, arguments, value, field)
+
+
+def _restored_sequence(origin: Any, kinds: tuple[Any, ...], value: Any, field: str) -> Any:
+    """``value`` as a tuple, or as the list of any other sequence."""
+    values = _typed(value, list, field)
+    if origin is tuple and ... not in kinds:
+        return tuple(_restored_items(kinds, values, field))
+    items = _restored_items(kinds[:1] * len(values), values, field)
     return tuple(items) if origin is tuple else items
 
 

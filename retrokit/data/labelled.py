@@ -7,7 +7,7 @@ Near-misses are read as ``retrokit augment near-misses`` writes them (``anchor``
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -88,38 +88,40 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
     lines, texts = PackedTexts(), PackedTexts()
     labels: list[Any] = []
     seen_labels: dict[Any, Any] = {}
-    other_line: int | None = None
     for line, row in read_rows(path, _EXPECTED, seen.update):
         texts.append(row.content)
         lines.append(str(line))
         label = _label(row)
         labels.append(seen_labels.setdefault(label, label))  # one object for each label
-        if other_line is None and type(label) is not type(labels[0]):
-            other_line = line
-    if other_line is not None:
-        kind = _TYPES[type(labels[0])]
-        problem = f"this label is not a {kind}, as the one on line {lines[0]} is; expected one kind"
-        raise DataError(named(path), problem, other_line)
-    if sample is not None and sample < len(labels):
-        rows = sorted(random.Random(SEED).sample(range(len(labels)), sample))
+    _check_one_type(path, lines, labels)
+    rows: Sequence[int] = range(len(labels))
+    if sample is not None and sample < len(rows):
+        rows = sorted(random.Random(SEED).sample(rows, sample))
         lines, texts = (PackedTexts(values[row] for row in rows) for values in (lines, texts))
-        labels = [labels[row] for row in rows]
-    classes = sorted(set(labels))
-    if len(classes) < least:
-        problem = f"every text has the label {str(labels[0])!r}; expected at least two labels"
+    names = {label: str(label) for label in sorted({labels[row] for row in rows})}
+    if len(names) < least:
+        problem = f"every text has the label {str(labels[rows[0]])!r}; expected at least two labels"
         raise DataError(named(path), problem)
-    names = {label: str(label) for label in classes}
     return LabelledTexts(
         name=short_name(path),
         ids=lines,
         texts=texts,
-        labels=[names[label] for label in labels],
+        labels=[names[labels[row]] for row in rows],
         classes=list(names.values()),
         digest=f"sha256:{seen.hexdigest()}",
     )
 
 
 _TYPES = {int: "whole number", str: "string"}
+
+
+def _check_one_type(path: str | Path, lines: Sequence[str], labels: Sequence[Any]) -> None:
+    """Raise :class:`DataError` for labels of two types."""
+    for index, label in enumerate(labels):
+        if type(label) is not type(labels[0]):
+            kind = _TYPES[type(labels[0])]
+            problem = f"this label is not a {kind}, as the one on line {lines[0]} is; expected one kind"
+            raise DataError(named(path), problem, int(lines[index]))
 
 
 def _label(row: Row) -> Any:
@@ -226,38 +228,52 @@ def read_labelled_pairs(
     """
     rows = [row for _, row in read_rows(path, f"pairs, one object a line with {_LAYOUTS}", feed)]
     first = rows[0]
-    if "label" in first and "sentence1" in first:
+    if {"label", "sentence1"} <= first.keys():
         if family != FAMILY:
             problem = "contains labelled pairs, which have no families"
             raise UsageError(f"{named(path)} {problem}: leave out family={family}")
-        pairs = [*map(_labelled_pair, rows)]
-        if len({pair.same for pair in pairs}) < 2:
-            raise DataError(named(path), f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
-        return pairs
+        return _labelled_pairs(path, rows)
     if family != FAMILY and not any(family in row for row in rows):
         raise first.wrong(f"no line has a field {family!r}; the fields are {fields_of(first)}")
-    is_simple = "near_miss" in first
-    if not is_simple and not ("anchor" in first and "negatives" in first):
+    if "near_miss" in first:
+        read = _near_miss
+    elif {"anchor", "negatives"} <= first.keys():
+        read = _near_misses
+    else:
         raise first.wrong(f"expected {_LAYOUTS}; the fields are {fields_of(first)}")
-    return [*chain.from_iterable(_near_misses(row, is_simple, family) for row in rows)]
+    return [*chain.from_iterable(read(row, family) for row in rows)]
 
 
-def _labelled_pair(row: Row) -> LabelledPair:
-    label = row.get("label")
-    if label not in (0, 1):
-        problem = label if isinstance(label, (int, float, str)) else kind_of(label)
-        raise row.wrong(f"field 'label' should be 0 or 1, found {problem}")
-    return LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label))
+def _labelled_pairs(path: str | Path, rows: Iterable[Row]) -> list[LabelledPair]:
+    pairs = []
+    for row in rows:
+        label = row.get("label")
+        if label not in (0, 1):
+            problem = label if isinstance(label, (int, float, str)) else kind_of(label)
+            raise row.wrong(f"field 'label' should be 0 or 1, found {problem}")
+        pairs.append(LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label)))
+    if len({pair.same for pair in pairs}) < 2:
+        raise DataError(named(path), f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
+    return pairs
 
 
-def _near_misses(row: Row, is_simple: bool, family: str) -> Iterator[LabelledNearMiss]:
-    anchor = row.text("text" if is_simple else "anchor")
-    positive = row.text("positive", anchor if is_simple else None)
-    negatives = [row.text("near_miss")] if is_simple else row.get("negatives")
+def _near_miss(row: Row, family: str) -> Iterator[LabelledNearMiss]:
+    """Of a row with ``text`` and ``near_miss``; what means the same is the text itself unless there is a field."""
+    anchor = row.text("text")
+    return _built(row, anchor, row.text("positive", anchor), [row.text("near_miss")], family)
+
+
+def _near_misses(row: Row, family: str) -> Iterator[LabelledNearMiss]:
+    """Of a row with ``anchor``, ``positive`` and ``negatives``."""
+    anchor, positive, negatives = row.text("anchor"), row.text("positive"), row.get("negatives")
     if not isinstance(negatives, list) or not negatives or not all(isinstance(text, str) for text in negatives):
         raise row.wrong("field 'negatives' should be a list of near-misses, one or more strings")
-    for number, text in enumerate(negatives, 1):
+    return _built(row, anchor, positive, negatives, family)
+
+
+def _built(row: Row, anchor: str, positive: str, near_misses: Sequence[str], family: str) -> Iterator[LabelledNearMiss]:
+    for number, text in enumerate(near_misses, 1):
         if text == anchor:
             raise row.wrong("the near-miss is the text itself")
-        identifier = f"{row.line}.{number}" if len(negatives) > 1 else str(row.line)
+        identifier = f"{row.line}.{number}" if len(near_misses) > 1 else str(row.line)
         yield LabelledNearMiss(identifier, anchor, positive, text, row.text(family, ""))

@@ -232,15 +232,10 @@ class Overlap:
 def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:
     """The overlap of each test with the records of the sources, with up to ``examples`` queries and documents each."""
     shingles = Shingles()
-    finders_by_test = {name: _finders(test, shingles) for name, test in tests.items()}
-    test_pairs = {_code(*pair) for test in tests.values() for pair in test.pairs}
-    seen_pairs: set[tuple[int, int]] = set()
-    for source in sources:
-        for record in source.records:
-            anchor, texts = texts_of_record(record)
-            code = _code(anchor, texts[0])
-            if code in test_pairs:
-                seen_pairs.add(code)
+    finders_by_test = {}
+    for name, test in tests.items():
+        finders_by_test[name] = {side: TextFinder(getattr(test, side), shingles) for side in _SIDES}
+    seen_pairs = _seen_pairs(tests.values(), sources)
     with progress("looking for overlaps", None, "texts") as advance:
         for side in _SIDES:
             for block in _blocks(_texts_of_side(sources, side)):
@@ -250,8 +245,17 @@ def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], exampl
     return [_overlap(name, test, finders_by_test[name], seen_pairs, examples) for name, test in tests.items()]
 
 
-def _finders(test: JudgedTexts, shingles: Shingles) -> dict[str, TextFinder]:
-    return {side: TextFinder(getattr(test, side), shingles) for side in _SIDES}
+def _seen_pairs(tests: Iterable[JudgedTexts], sources: Sequence[Source]) -> set[tuple[int, int]]:
+    """The codes of pairs of the tests that are pairs of the sources too."""
+    test_pairs = {_code(*pair) for test in tests for pair in test.pairs}
+    seen = set()
+    for source in sources:
+        for record in source.records:
+            anchor, texts = texts_of_record(record)
+            code = _code(anchor, texts[0])
+            if code in test_pairs:
+                seen.add(code)
+    return seen
 
 
 def _overlap(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,11 @@ from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Entry, Param, Registry
-from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
+from retrokit.data import DOCSTRINGS, DOCUMENTS
+from retrokit.data.beir import RetrievalData, corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
+from retrokit.data.docstrings import TEXTS, docstrings_folder
 from retrokit.data.images import Image, content_of, with_images
 from retrokit.data.jsonl import fields_of
 from retrokit.data.packed_records import PackedRecords, distinct
@@ -115,6 +118,12 @@ registry = Registry(
             ),
             positional="name",
         ),
+        Entry(
+            DOCSTRINGS,
+            "first sentences of docstrings of Python's standard library, each with the rest; built in",
+            "retrokit.data.pairs:from_docstrings",
+            (DOCUMENTS, _SPLIT, *_USE),
+        ),
     ],
     fallback="jsonl",
 )
@@ -170,11 +179,30 @@ def read_pairs(data: Sequence[str]) -> list[Pair]:
     return list(pairs)
 
 
+def unlabelled_file(source: str) -> str:
+    """The path itself; of ``docstrings`` the file of the documents of the split train, which no test has."""
+    folder = built_in_folder(source)
+    return source if folder is None else str(folder / TEXTS)
+
+
+def beir_folder(source: str | Path) -> Path:
+    """The folder of a BEIR folder, of one of BEIR's sets or of ``docstrings``; raises as :func:`beir.located`."""
+    return built_in_folder(source) or located(source)
+
+
+def built_in_folder(source: str | Path) -> Path | None:
+    """The folder of the built-in set, if ``source`` names that."""
+    text = str(source)
+    if re.split("[:,]", text, maxsplit=1)[0] != DOCSTRINGS or os.path.exists(text):
+        return None
+    return docstrings_folder(registry.options(registry.parse(text))["documents"])
+
+
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     """The file of texts that ``source`` names: a file, ``-``, or ``file_of`` (``beir.corpus_file``, ``queries_file``)
-    of a BEIR folder or of one of BEIR's sets. Raises :class:`UsageError`, and as ``file_of`` and ``beir.located``."""
+    of what :func:`beir_folder` takes. Raises :class:`UsageError`, and as ``file_of`` and ``beir_folder``."""
     path = str(dict(registry.parse(source).params).get("path", source))
-    resolved = path if path == "-" or os.path.isfile(path) else located(path)
+    resolved = path if path == "-" or os.path.isfile(path) else beir_folder(path)
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
@@ -209,6 +237,17 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
     for query_id, query in zip(data.query_ids, data.queries, strict=True):
         if not query.strip():
             raise DataError(path, f"query {query_id!r} of split {split!r} has no text")
+    records, without_text = _pairs_with_text(data, path)
+    if not records:
+        raise DataError(path, f"split {split!r} gives no training records: no relevant document has a text")
+    if without_text:
+        notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
+    left_out = {"pairs_without_text": without_text}
+    return build_source(records, spec_text, data.name, lambda: digest_beir(path, split), **use, left_out=left_out)
+
+
+def _pairs_with_text(data: RetrievalData, path: str) -> tuple[list[Pair], int]:
+    """The pairs of each query and its relevant documents, and how many are left out because one has no text."""
     records = []
     without_text = 0
     kinds = None
@@ -222,12 +261,16 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
         except ValueError as error:
             raise DataError(path, str(error)) from error
         records.append(record)
-    if not records:
-        raise DataError(path, f"split {split!r} gives no training records: no relevant document has a text")
-    if without_text:
-        notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
-    left_out = {"pairs_without_text": without_text}
-    return build_source(records, spec_text, data.name, lambda: digest_beir(path, split), **use, left_out=left_out)
+    return records, without_text
+
+
+def from_docstrings(documents: int, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
+    """The source ``docstrings``: the pairs of a split, or the texts of the split train. Raises as
+    :func:`read_source`."""
+    folder = docstrings_folder(documents)
+    if kind == "texts":
+        return from_jsonl(str(folder / TEXTS), None, kind=kind, spec_text=spec_text, **use)
+    return from_beir(str(folder), split, 1, kind=kind, spec_text=spec_text, **use)
 
 
 def build_source(
@@ -283,15 +326,11 @@ def _packed(records: Iterable[Any]) -> tuple[Sequence[Any], bool]:
     packed = PackedRecords()
     stream = iter(records)
     for record in stream:
-        if any(isinstance(item, Image) for item in _items_of(record)):
+        anchor, texts = texts_of_record(record)
+        if any(isinstance(item, Image) for item in (anchor, *texts)):
             return [*packed, record, *stream], True
         packed.append(record)
     return packed, False
-
-
-def _items_of(record: Any) -> tuple[str, ...]:
-    anchor, texts = texts_of_record(record)
-    return anchor, *texts
 
 
 def part_of(source: Source, keep: np.ndarray) -> Source:
@@ -449,10 +488,6 @@ def hold_out(
     positions = [_positions(source, seed) for source in sources]
     count = len(distinct(np.concatenate(positions)))
     share = min(size if size < 1 else size / count, 1.0 if most is None else most / count)
-    for purpose, is_left in (("hold out", np.less), ("train on", np.greater_equal)):
-        if not any(is_left(of_source, share).any() for of_source in positions):
-            names = ", ".join(source.spec for source in sources)
-            raise DataError(names, f"a holdout of {size:g} leaves nothing to {purpose}; anchors: {count}")
     kept: list[Source] = []
     held_out: list[Source] = []
     for source, of_source in zip(sources, positions, strict=True):
@@ -461,6 +496,10 @@ def hold_out(
             kept.append(part_of(source, ~is_held_out))
         if is_held_out.any():
             held_out.append(part_of(source, is_held_out))
+    for purpose, left in (("hold out", held_out), ("train on", kept)):
+        if not left:
+            names = ", ".join(source.spec for source in sources)
+            raise DataError(names, f"a holdout of {size:g} leaves nothing to {purpose}; anchors: {count}")
     return kept, held_out
 
 

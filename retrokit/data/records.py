@@ -30,8 +30,7 @@ def plain(value: Any) -> Any:
     [{'low': 0.5, 'high': 1.5, 'middle': 1.0}, None]
     """
     if is_dataclass(value):
-        names = [field.name for field in fields(value) if field.compare]
-        value = {name: getattr(value, name) for name in (*names, *getattr(value, "derived", ()))}
+        value = _shown_fields(value)
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -39,6 +38,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return None
     return value
+
+
+def _shown_fields(record: Any) -> dict[str, Any]:
+    names = [field.name for field in fields(record) if field.compare]
+    return {name: getattr(record, name) for name in (*names, *getattr(record, "derived", ()))}
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,14 @@ An id that a JSONL file repeats with another text counts as on its last line, as
 of the published MS MARCO set answers two queries, and has its key sentences in two places of the noise.)
 """
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import digest, named, plain_or_packed, read_lines, unpacked_name
-from retrokit.data.jsonl import Faults, fields_of, read_jsonl
+from retrokit.core.files import check_is_folder, digest, named, plain_or_packed, read_lines, unpacked_name
+from retrokit.data.jsonl import Faults, fields_of, names_in, read_jsonl
 from retrokit.data.trec import read_judgements
 
 ORIGINAL = "original"
@@ -158,9 +157,7 @@ def missing_testbeds(data: SureData) -> list[str]:
 
 
 def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
-    if not os.path.isdir(folder):
-        problem = "is a file" if os.path.exists(folder) else "does not exist"
-        raise DataError(folder, f"{problem}; expected {_LAYOUT}")
+    check_is_folder(folder, _LAYOUT)
     testbeds = []
     missing: dict[str, None] = {}
     for name in [testbed] if testbed else TESTBEDS:
@@ -170,9 +167,8 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
             testbeds.append(name)
     if testbeds:
         return testbeds
-    present = fields_of(sorted(path.name for path in folder.glob("*")))
     what = f"has no testbed {testbed}" if testbed else "is no SURE folder"
-    raise DataError(folder, f"{what}: {', '.join(missing)} missing; it contains {present}")
+    raise DataError(folder, f"{what}: {', '.join(missing)} missing; it contains {names_in(folder)}")
 
 
 def _query_name(testbed: str) -> str:

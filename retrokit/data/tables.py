@@ -5,7 +5,8 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -121,13 +122,18 @@ def rows_of_lines(
         cells = ((number, line.split("\t")) for number, line in lines)
         yield from _table(path, cells, expected, columns or {})
     elif start == "[" and str(path) != "-" and _is_array_of_rows(first):
-        for _ in lines:  # so that all of it is fed
-            pass
-        for number, value in enumerate(read_json(path, "an array of rows", list), 1):
-            yield number, read_row(json.dumps(value), path, number, columns)
+        deque(lines, maxlen=0)  # so that all of it is fed
+        rows = enumerate(map(json.dumps, read_json(path, "an array of rows", list)), 1)
+        yield from _json_rows(path, rows, columns)
     else:
-        for number, line in lines:
-            yield number, read_row(line, path, number, columns if start == "[" else None)
+        yield from _json_rows(path, lines, columns if start == "[" else None)
+
+
+def _json_rows(
+    path: str | Path, lines: Iterable[tuple[int, str]], columns: Columns | None
+) -> Iterator[tuple[int, Row]]:
+    for number, line in lines:
+        yield number, read_row(line, path, number, columns)
 
 
 def _is_array_of_rows(line: str) -> bool:

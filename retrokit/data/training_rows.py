@@ -22,7 +22,7 @@ from retrokit.data.columns import (
     used_columns,
 )
 from retrokit.data.images import Image, content_of
-from retrokit.data.jsonl import Row, fields_of, is_gathering, kind_of
+from retrokit.data.jsonl import IDENTIFIERS, Row, fields_of, is_gathering, kind_of
 from retrokit.data.pair_labels import has_score, is_positive, number_of
 from retrokit.data.words import normalized
 
@@ -177,7 +177,8 @@ class RecordBuilder:
             parts.append(f"read as {self.layout} ({', '.join(self.used)})")
         if self.assumes_nli:
             parts.append("labels have no names: 0 is read as entailment")
-        unused = [name for name in dict.fromkeys([*self.fields, *names]) if name not in self.used]
+        expected = {*self.used, *IDENTIFIERS}
+        unused = [name for name in dict.fromkeys([*self.fields, *names]) if name not in expected]
         if unused:
             parts.append(f"columns not used: {fields_of(unused)}")
         parts += [f"{what}: {count:,}" for what, count in self.counts.items()]
@@ -209,11 +210,9 @@ class RecordBuilder:
 
     def _pairs_without_label(self, row: Mapping[str, Any], columns: PairColumns) -> list[Pair]:
         """The pairs of a row without a field of labels, whose documents may have labels of their own."""
-        documents = row[columns.positive]
-        if isinstance(documents, list) and documents and all(isinstance(document, dict) for document in documents):
-            column = next((name for name in LABELS if name in documents[0]), None)
-            if column is not None:
-                return self._pairs_of_list(row, columns, column, [document.get(column) for document in documents])
+        column, labels = _labels_within(row[columns.positive])
+        if labels:
+            return self._pairs_of_list(row, columns, column, labels)
         if columns.positive in DOCUMENTS:
             raise ValueError(
                 f"no field 'labels' for the texts in {columns.positive!r}; the fields are {fields_of(row)}"
@@ -239,15 +238,11 @@ class RecordBuilder:
         if len(labels) != len(documents):
             expected = f"expected {len(documents)}, as texts in {columns.positive!r}"
             raise ValueError(f"field {column!r} has {len(labels)} labels; {expected}")
-        positives = []
-        labelled_negatives = []
+        by_meaning: dict[bool | None, list[str]] = {True: [], False: [], None: []}
         for document, label in zip(documents, labels, strict=True):
-            meaning = self._is_positive(label, columns, column)
-            if meaning:
-                positives.append(document)
-            elif meaning is False and document:
-                labelled_negatives.append(document)
-        pairs = self._anchored(row, columns, positives, [*negatives, *labelled_negatives])
+            by_meaning[self._is_positive(label, columns, column)].append(document)
+        labelled_negatives = list(filter(None, by_meaning[False]))
+        pairs = self._anchored(row, columns, by_meaning[True], [*negatives, *labelled_negatives])
         if pairs and labelled_negatives:
             self.counts["texts used as negatives by their label"] += len(labelled_negatives)
         return pairs
@@ -295,6 +290,15 @@ class RecordBuilder:
         return [
             replace(pair, scores=(score, *negative_scores)) for pair, score in zip(pairs, positive_scores, strict=True)
         ]
+
+
+def _labels_within(documents: Any) -> tuple[str, list[Any]]:
+    """The field of labels of a list of documents that have one, and their labels; no labels of anything else."""
+    if isinstance(documents, list) and documents and all(isinstance(document, dict) for document in documents):
+        for name in LABELS:
+            if name in documents[0]:
+                return name, [document.get(name) for document in documents]
+    return "", []
 
 
 def same_kinds(pair: Pair | ScoredPair | Unlabelled, before: tuple[str, ...] | None) -> tuple[str, ...]:

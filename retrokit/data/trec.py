@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import named, read_lines, shards, writing
@@ -30,7 +30,6 @@ _GRADE_NAMES = {"score", "grade", "relevance", "rel", "label"}
 """Names of columns, as :func:`_plain_name` has them."""
 Entry = tuple[int, str, str, str]
 """Line, query id, document id, and the grade or score as they are written."""
-_UNGRADED = "1"
 _WITHOUT_NAMES = {3: ("query-id", "corpus-id", "score")}
 
 
@@ -53,15 +52,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     for line, query_id, document_id, written in entries:
         if not query_id or not document_id:
             raise DataError(named(path), "an id is empty", line)
-        number = _GRADE.fullmatch(written)
-        if number is None:
-            raise DataError(named(path), f"the grade {written[:40]!r} is not a whole number", line)
-        grade = int(number[1])
-        if abs(grade) > LARGEST_GRADE:
-            problem = f"the grade {written!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
-            raise DataError(named(path), problem, line)
-        if number[2] is not None:
-            faults.add("decimals", f"the grade {written!r} is not a whole number", line)
+        grade = _grade(written, line, faults)
         check_id(query_id + document_id, path, line)
         is_empty = False
         first = first_lines.add((query_id, document_id), line, grade)
@@ -76,12 +67,29 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     faults.report("decimals", "{n} grades are cut to whole numbers, as in trec_eval")
 
 
+def _grade(written: str, line: int, faults: Faults) -> int:
+    number = _GRADE.fullmatch(written)
+    if number is None:
+        raise DataError(named(faults.path), f"the grade {written[:40]!r} is not a whole number", line)
+    grade = int(number[1])
+    if abs(grade) > LARGEST_GRADE:
+        problem = f"the grade {written!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
+        raise DataError(named(faults.path), problem, line)
+    if number[2] is not None:
+        faults.add("decimals", f"the grade {written!r} is not a whole number", line)
+    return grade
+
+
 class _Columns(NamedTuple):
     """Where a line or a row has the ids of the query and the document, and the grade or score if there is one."""
 
     query: int
     document: int
     value: int | None
+
+    def value_in(self, cells: Sequence[Any]) -> str:
+        """The grade or score among the cells of a line; grade 1 if there is none."""
+        return "1" if self.value is None else str(cells[self.value])
 
 
 _FIRST_AND_LAST = _Columns(query=0, document=-2, value=-1)
@@ -99,24 +107,29 @@ def _judged_in_file(path: str | Path, faults: Faults) -> Iterator[Entry]:
 def _judged_lines(path: str | Path, lines: Iterator[tuple[int, str]], faults: Faults) -> Iterator[Entry]:
     """The judgements in columns, three or four, or those of a header."""
     columns = _FIRST_AND_LAST
-    count = 0
+    counts: tuple[int, ...] = (3, 4)
+    is_first = True
     for line, text in lines:
-        cells = text.split("\t") if count == 2 and "\t" in text else _cells(text)
-        fits = len(cells) == count if count else len(cells) in (3, 4)
-        is_judgement = fits and (columns.value is None or _GRADE.fullmatch(cells[columns.value]) is not None)
+        cells = text.split("\t") if counts == (2,) and "\t" in text else _cells(text)
+        is_judgement = len(cells) in counts and _GRADE.fullmatch(columns.value_in(cells)) is not None
         if text.startswith("#") and not is_judgement:
             faults.add("comments", "the line is a comment", line)
             continue
-        if not count:
-            count = len(cells)
+        if is_first:
+            is_first = False
+            counts = (len(cells),)
             header = None if is_judgement else _header(path, cells, line)
             if header is not None:
                 columns = header
                 continue
-        if len(cells) != count:
-            raise DataError(named(path), f"expected {count} columns as on the lines before, found {len(cells)}", line)
-        grade = _UNGRADED if columns.value is None else cells[columns.value]
-        yield line, cells[columns.query], cells[columns.document], grade
+        _check_count(path, line, cells, *counts)
+        yield line, cells[columns.query], cells[columns.document], columns.value_in(cells)
+
+
+def _check_count(path: str | Path, line: int, cells: Sequence[str], count: int) -> None:
+    """Raise :class:`DataError` for a line of another number of columns."""
+    if len(cells) != count:
+        raise DataError(named(path), f"expected {count} columns as on the lines before, found {len(cells)}", line)
 
 
 def _header(path: str | Path, cells: Sequence[str], line: int) -> _Columns | None:
@@ -183,8 +196,7 @@ def _entries(row: Row, is_run: bool = False) -> Iterator[Entry]:
     for id in ids:
         if not isinstance(id, (str, int)) or isinstance(id, bool):
             raise row.wrong("an id should be a string or a whole number")
-    value = _UNGRADED if columns.value is None else row[fields[columns.value]]
-    yield row.line, str(ids[0]), str(ids[1]), str(value)
+    yield row.line, str(ids[0]), str(ids[1]), columns.value_in([*row.values()])
 
 
 def _cells(text: str) -> list[str]:
@@ -244,8 +256,7 @@ def _ranked_table(path: str | Path, lines: Iterator[tuple[int, str]], count: int
     if first[0].lower() in _QUERY_NAMES and not first[-1][-1:].isdigit():
         rows = rows[1:]  # below a header
     for line, cells in rows:
-        if len(cells) != count:
-            raise DataError(named(path), f"expected {count} columns as on the lines before, found {len(cells)}", line)
+        _check_count(path, line, cells, count)
     are_ranks = count == 3 and _are_ranks([cells for _, cells in rows])
     if are_ranks:
         notice(f"{named(path)}: the third column is read as ranks", once=True)

@@ -182,6 +182,7 @@ registry = EncoderRegistry(
         ),
     ],
     fallback="model",
+    has_labels=True,
 )
 
 

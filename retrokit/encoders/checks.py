@@ -5,7 +5,7 @@ settings unchecked, and at most log a line. Here each of these problems is a :cl
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,14 +57,11 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
 
 
 def _check_weights(model: PreTrainedModel, info: dict[str, Any], unused: Collection[str], head: bool) -> None:
-    missing = [name for name in info["missing_keys"] if not _is_within(name, unused)]
-    if not head:
-        missing = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
     mismatched = []
     for name, shape, expected in info["mismatched_keys"]:
         mismatched.append(f"{name} ({_shape(shape)} for {_shape(expected)})")
     names_by_problem = {
-        "lack": missing,
+        "lack": _missing(model, info["missing_keys"], unused, head),
         "have no place for": [name for name in info["unexpected_keys"] if _belongs(model, name)],
         "have another shape in": mismatched,
     }
@@ -72,6 +69,14 @@ def _check_weights(model: PreTrainedModel, info: dict[str, Any], unused: Collect
     problems += [f"its weights cannot be read: {message}" for message in info.get("error_msgs", ())]
     if problems:
         raise ValueError("; ".join(problems))
+
+
+def _missing(model: PreTrainedModel, names: Iterable[str], unused: Collection[str], head: bool) -> list[str]:
+    """The missing weights that are used; those of a head only if there is to be one."""
+    missing = [name for name in names if not _is_within(name, unused)]
+    if head:
+        return missing
+    return [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
 
 
 def _is_within(name: str, modules: Collection[str]) -> bool:

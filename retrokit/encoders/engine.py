@@ -281,24 +281,30 @@ def start_of(text: str, tokenizer: Any, limit: int | None) -> str:
     tokenised one by one, and where a tokenizer takes a text as a whole, what is so far ahead decides nothing. Of a word
     without end the start is left where such a word is unknown anyway (word pieces).
     """
-    size = CHARACTERS_A_TOKEN * (limit or 0)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if len(text) > ENDLESS:
-        longest_word = getattr(getattr(backend, "model", None), "max_input_chars_per_word", ENDLESS)
-        if longest_word < ENDLESS:
-            text = re.sub(rf"([A-Za-z0-9]{{{ENDLESS}}})[A-Za-z0-9]+", r"\1", text)
+        text = _without_endless_words(text, backend)
     if limit is None or not hasattr(backend, "truncation") or truncates_left(tokenizer):
         return text
+    size = CHARACTERS_A_TOKEN * limit
     while 2 * size < len(text):
         start = text[:size]
         word = "" if start[-1].isspace() else start.split()[-1]
         if len(word) < size // 2:  # longer, it is a script without spaces
             start = start[: size - len(word)]
         encoding = backend.encode(start, add_special_tokens=False)
-        if len(encoding.ids) + sum(len(rest.ids) for rest in encoding.overflowing) >= 2 * limit:
+        pieces = [encoding, *encoding.overflowing]
+        if sum(len(piece.ids) for piece in pieces) >= 2 * limit:
             return start
         size *= 2
     return text
+
+
+def _without_endless_words(text: str, backend: Any) -> str:
+    longest_word = getattr(getattr(backend, "model", None), "max_input_chars_per_word", ENDLESS)
+    if longest_word >= ENDLESS:
+        return text
+    return re.sub(rf"([A-Za-z0-9]{{{ENDLESS}}})[A-Za-z0-9]+", r"\1", text)
 
 
 def truncates_left(tokenizer: Any) -> bool:

@@ -14,7 +14,7 @@ from retrokit.core.files import digest
 from retrokit.core.notices import no_progress_bars, notice
 from retrokit.core.registry import Registry
 from retrokit.data.jsonl import read_json
-from retrokit.data.runs import RUN_FILE, is_run, read_run
+from retrokit.data.runs import RUN_FILE, Run, is_run, read_run
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 
@@ -80,10 +80,7 @@ def check_folder(path: str) -> None:
         return
     folder = Path(path)
     run = read_run(path) if is_run(path) else None
-    if not any((folder / name).is_file() for name in _TOPS):
-        if run is not None:
-            run.finished(path)
-        raise DataError(path, f"is not a model: it has none of {', '.join(_TOPS)}")
+    _check_top(path, run)
     if run is not None:
         _check_files(folder, run.files or ())
     if (folder / _SETTINGS).is_file() and not (folder / _TOPS[0]).is_file():
@@ -91,6 +88,14 @@ def check_folder(path: str) -> None:
     check_kind(path, folder)
     if run is None and (folder / _METRICS).is_file():
         notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
+
+
+def _check_top(path: str, run: Run | None) -> None:
+    if any(Path(path, name).is_file() for name in _TOPS):
+        return
+    if run is not None:
+        run.finished(path)
+    raise DataError(path, f"is not a model: it has none of {', '.join(_TOPS)}")
 
 
 def _check_files(folder: Path, names: Iterable[str]) -> None:

@@ -100,16 +100,21 @@ def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Te
     model, count = transformers[0].model, _count(transformers[0])
     paths = {id(module): path for path, module in model.named_modules()}
     table_path = paths[id(model.get_input_embeddings())]
-    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == count]
-    if not stacks:
-        raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")
-    stack = paths[id(stacks[0])]
+    stack = paths[id(_stack(model, count, spec))]
     parameters = {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
     layer_paths = [_outermost_without(table_path, stack)] + [f"{stack}.{k}" for k in range(count)]
     by_layer = []
     for path in layer_paths:
         by_layer.append({name: value for name, value in parameters.items() if name.startswith(f"{path}.")})
     return by_layer
+
+
+def _stack(model: nn.Module, count: int, spec: str) -> nn.ModuleList:
+    """The list of the layers."""
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return module
+    raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")
 
 
 def _outermost_without(path: str, stack: str) -> str:

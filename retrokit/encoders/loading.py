@@ -84,18 +84,14 @@ def load_model(
         raise UsageError(f"{name} embeds only texts; expected an image-text model, such as a CLIP checkpoint")
     saved_prompts = dict(loaded.prompts)
     has_prompts = any(role_prompts(saved_prompts).values())
-    family, known_by = None, ""
-    if not has_prompts and isinstance(loaded[0], Transformer):
-        family, known_by = family_of(path)
+    lacks_prompts = not has_prompts and isinstance(loaded[0], Transformer)
+    family, known_by = family_of(path) if lacks_prompts else (None, "")
     bare = not loaded.module_kwargs  # it has no modules.json
     encoder = _finish(name, loaded, PRECISIONS.get(dtype), similarity=similarity, family=family, **options)
-    source = ""
-    if family is not None and _is_used(family, **options):
-        source = f"{family.name} ({known_by})"
-    remarks = [_assumed(encoder, bare, source, **options)]
-    if has_prompts:
-        remarks.append(_other_reading(saved_prompts, **options))
-    elif family is None and isinstance(loaded[0], Transformer):
+    modes = _pooling_modes(encoder) if bare else []
+    prompts_of = _in_use(family, known_by, **options)
+    remarks = [_assumed(encoder, modes, prompts_of, **options), _other_reading(saved_prompts, **options)]
+    if lacks_prompts and family is None:
         remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
     encoder.assumed = "; ".join(filter(None, remarks))
     return encoder
@@ -115,26 +111,35 @@ def _transformer_options(
     return options
 
 
-def _is_used(
-    family: ModelFamily, query_prompt: str | None = None, document_prompt: str | None = None, **_: Any
-) -> bool:
-    """Whether a prompt of the ``family`` applies, since no option states another."""
-    return bool((family.query and query_prompt is None) or (family.document and document_prompt is None))
+def _in_use(
+    family: ModelFamily | None,
+    known_by: str,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    **_: Any,
+) -> str:
+    """The family, if a prompt of it applies, since no option states another; else nothing."""
+    if family is None:
+        return ""
+    is_used = (family.query and query_prompt is None) or (family.document and document_prompt is None)
+    return f"{family.name} ({known_by})" if is_used else ""
+
+
+def _pooling_modes(encoder: TorchEncoder) -> list[str]:
+    return [str(module.pooling_mode) for module in encoder.model if isinstance(module, Pooling)]
 
 
 def _assumed(
     encoder: TorchEncoder,
-    bare: bool,
+    modes: list[str],
     family: str,
     pooling: str | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     **_: Any,
 ) -> str:
-    """What is assumed of a checkpoint without modules, and prompts of its ``family``, but for what options state."""
-    modes = []
-    if bare:
-        modes = [str(module.pooling_mode) for module in encoder.model if isinstance(module, Pooling)]
+    """What is assumed of a checkpoint without modules: ``modes`` of pooling, and prompts of its ``family``, but for
+    what options state."""
     assumptions = []
     if pooling is None:
         assumptions += [f"{mode} pooling (`pooling=`)" for mode in modes]
@@ -424,13 +429,19 @@ def _set_ends(tokenizer: Any, end: int | None) -> None:
     tokenizer.backend_tokenizer.post_processor = added
 
 
+def _set_static_length(
+    module: StaticEmbedding, max_length: int | None, query_max_length: int | None, name: str
+) -> None:
+    if query_max_length is not None:
+        raise UsageError(f"{name}: a static encoder has one max_length for queries and documents")
+    if max_length is not None:
+        module.tokenizer.enable_truncation(max_length)
+
+
 def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_length: int | None, name: str) -> None:
     first = loaded[0]
     if isinstance(first, StaticEmbedding):
-        if query_max_length is not None:
-            raise UsageError(f"{name}: a static encoder has one max_length for queries and documents")
-        if max_length is not None:
-            first.tokenizer.enable_truncation(max_length)
+        _set_static_length(first, max_length, query_max_length, name)
         return
     positions = positions_of(first)
     if positions is None:

@@ -8,7 +8,7 @@ bf16 a short text's attention is fastest as two matrix products. What does not a
 import copy
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -115,9 +115,13 @@ def _pack(module: nn.Module, dtype: torch.dtype) -> None:
             elif _is_plain(child) and child.weight.dtype == dtype:
                 setattr(parent, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
     if dtype == torch.bfloat16:
-        for model in module.modules():
-            if attends_by_name(model):
-                use_attention(model.config, _SHORT_ATTENTION)
+        _shorten_attention(module)
+
+
+def _shorten_attention(module: nn.Module) -> None:
+    for model in module.modules():
+        if attends_by_name(model):
+            use_attention(model.config, _SHORT_ATTENTION)
 
 
 def _is_residual(module: nn.Module) -> bool:
@@ -184,7 +188,7 @@ def attends_by_name(module: nn.Module) -> bool:
     return hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS")
 
 
-def is_two_way(
+def _is_two_way(
     module: nn.Module, sides: Sequence[Tensor], mask: Tensor | None, is_causal: bool | None, more: Mapping[str, Any]
 ) -> bool:
     """Whether the library asks for attention of tokens to all, or to those of a boolean ``mask``, with as many heads of
@@ -195,30 +199,45 @@ def is_two_way(
     return not is_causal and is_even and not has_options and (mask is None or mask.dtype == torch.bool)
 
 
-def _short_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    is_causal: bool | None = None,
-    **more: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """Attention of all tokens to all: ``[n, heads, t, d]`` → ``[n, t, heads, d]``. Anything else goes to PyTorch's."""
-    is_plain = is_two_way(module, (query, key, value), attention_mask, is_causal, more)
-    if not (is_plain and dropout == 0 and query.shape[2] <= SHORT):
+def register_attention(name: str, attend: Callable[..., Tensor | None]) -> None:
+    """Let models attend by ``attend(query, key, value, mask, dropout, scaling)``: ``[n, heads, t, d]`` → ``[n, t,
+    heads, d]``, all tokens to all. Where it returns ``None``, and any other attention is PyTorch's."""
+
+    def attention(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        dropout: float = 0.0,
+        scaling: float | None = None,
+        is_causal: bool | None = None,
+        **more: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        attended = None
+        if _is_two_way(module, (query, key, value), attention_mask, is_causal, more):
+            attended = attend(query, key, value, attention_mask, dropout, scaling)
+        if attended is not None:
+            return attended, None
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
         )
+
+    AttentionInterface.register(name, attention)
+    AttentionMaskInterface.register(name, sdpa_mask)
+
+
+def _attend_short(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor | None:
     n, _, tokens, _ = query.shape
-    keep = None if attention_mask is None else attention_mask.expand(n, attention_mask.shape[1], tokens, tokens)
-    return attend(query, key, value, keep, scaling), None
+    if dropout or tokens > SHORT:
+        return None
+    keep = None if mask is None else mask.expand(n, mask.shape[1], tokens, tokens)
+    return attend(query, key, value, keep, scaling)
 
 
-AttentionInterface.register(_SHORT_ATTENTION, _short_attention)
-AttentionMaskInterface.register(_SHORT_ATTENTION, sdpa_mask)
+register_attention(_SHORT_ATTENTION, _attend_short)
 
 
 _exact: WeakKeyDictionary[nn.Module, dict[torch.dtype, frozenset[str]]] = WeakKeyDictionary()

@@ -260,7 +260,10 @@ class EmbeddingCache:
         if self._is_writable:
             self._is_writable = False
             reason = (error.strerror if isinstance(error, OSError) else None) or error
-            notice(f"{self.folder}: cannot write the embedding cache ({reason}); continuing without it")
+            line = f"{self.folder}: cannot write the embedding cache ({reason}); continuing without it"
+            if isinstance(error, sqlite3.NotSupportedError):  # or a byte of its header is damaged
+                line += "; `retrokit cache --clear` removes the file"
+            notice(line)
 
     def _look(self, action: Callable[[sqlite3.Connection], Result]) -> Result | None:
         """What ``action`` reads, if there is anything that can be read."""

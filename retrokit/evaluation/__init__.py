@@ -3,6 +3,7 @@
 import os
 
 from retrokit.core.registry import Entry, Param, SpecRegistry
+from retrokit.data import DOCSTRINGS, DOCUMENTS
 
 _TEST = Param("test", help="a test file; default: a tenth of the texts, seed 42")
 _SAMPLE = Param("sample", int, minimum=2, help="N of the texts, at random, seed 42")
@@ -51,6 +52,12 @@ registry = _Tasks(
             Param("level", 1, minimum=1, help="lowest grade that counts as relevant; nDCG takes all grades"),
             Param("titles", True, help="put a document's title before its text"),
             path="the folder, the name of one of BEIR's sets, or hf:ORG/NAME",
+        ),
+        Entry(
+            DOCSTRINGS,
+            "retrieval on docstrings of Python's standard library, their first sentences as queries; built in",
+            "retrokit.evaluation.tasks.retrieval:docstrings",
+            (DOCUMENTS, Param("split", "test", help="which queries")),
         ),
         _task(
             "bright",

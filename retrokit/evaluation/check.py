@@ -77,28 +77,32 @@ def _row(fault: DataFault) -> dict[str, Any]:
 
 def _sheets(checked: CheckedData) -> Iterator[Sheet]:
     metrics = list(checked.highest)
-    rows = [
-        [
-            fault.kind,
-            fault.unit,
-            f"{fault.count:,}",
-            f"{fault.count / fault.of:.1%}" if fault.of else "",
-            *(f"{-fault.cost[name] or 0:.4f}" if name in fault.cost else "" for name in metrics),
-        ]
-        for fault in checked.faults
-    ]
-    notes = [", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in checked.counts.items() if count)]
+    counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in checked.counts.items() if count]
+    notes = [", ".join(counts)]
     if metrics:
         highest = ", ".join(f"{name} {value:.4f}" for name, value in checked.highest.items())
         notes.append(f"a perfect system reaches {highest}")
-    notes += [f"{fault.kind}: {fault.about or KINDS[fault.kind]}" for fault in checked.faults]
+    rows = []
+    examples = []
+    for fault in checked.faults:
+        rows.append(_cells(fault, metrics))
+        notes.append(f"{fault.kind}: {fault.about or KINDS[fault.kind]}")
+        examples += [[fault.kind, text] for text in fault.examples]
     if not rows:
         notes.append("no fault")
     title = f"{checked.name} ({checked.role})"
     yield Sheet(title, ["fault", "of", "count", "share", *metrics], 2, rows, notes)
-    examples = [[fault.kind, text] for fault in checked.faults for text in fault.examples]
     if examples:
         yield Sheet(f"{title}: examples", ["fault", "example"], 2, examples)
+
+
+def _cells(fault: DataFault, metrics: Sequence[str]) -> list[str]:
+    """A row of the table: an empty cell for what is not defined."""
+    share = f"{fault.count / fault.of:.1%}" if fault.of else ""
+    cells = [fault.kind, fault.unit, f"{fault.count:,}", share]
+    for name in metrics:
+        cells.append(f"{-fault.cost[name] or 0:.4f}" if name in fault.cost else "")
+    return cells
 
 
 @taking(CheckSettings)
@@ -157,8 +161,14 @@ def _checked_test(spec: str, settings: CheckSettings, encoder: Encoder | None) -
     path = str(options["path"])
     if is_beir(path) and not has_judgements(path):
         raise DataError(path, f"contains no qrels/; to check its texts, give {path}/corpus.jsonl")
-    read = (path, str(options["split"]), int(options["level"]), bool(options["titles"]))
-    data, checked = check_test(*read, settings.metrics, settings.examples)
+    data, checked = check_test(
+        path,
+        split=str(options["split"]),
+        level=int(options["level"]),
+        titles=bool(options["titles"]),
+        metrics=settings.metrics,
+        examples=settings.examples,
+    )
     faults = [
         *checked.faults,
         *_truncated(encoder, "query", "queries", data.query_ids, data.queries, settings.examples),

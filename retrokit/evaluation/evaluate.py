@@ -22,6 +22,7 @@ from retrokit.data.jsonl import is_gathering, strictly
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
 from retrokit.evaluation.comparison.gates import Baseline, gates_of, read_baseline, write_gates
+from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.settings import EvaluationSettings, requested
@@ -122,10 +123,19 @@ def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
     )
     evaluation = replace(evaluation, digests=digests, overlaps=overlaps)
     if settings.explain is not None:
-        judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
-        explained = explanations(evaluation.results, judged, bench.shown, settings.explain)
+        explained = explanations(evaluation.results, _judged(loaded), bench.shown, settings.explain)
         evaluation = replace(evaluation, explanations=explained)
     return evaluation
+
+
+def _judged(loaded: Iterable[Task]) -> dict[str, RetrievalData]:
+    """The data of each task that ranks documents, by its spec."""
+    judged = {}
+    for task in loaded:
+        data = task.judged()
+        if data is not None:
+            judged[task.spec] = data
+    return judged
 
 
 def _in_order(task: Task, systems: Sequence[Stages]) -> Sequence[Stages]:
@@ -184,19 +194,26 @@ def _check(
     for name in requested(settings):
         check_measured(loaded, name)
     if settings.correlations:
-        from retrokit.evaluation.comparison.correlations import check_correlated
-
-        count = sum(max(1, len(columns)) if system.embeds else 1 for system in systems)
-        check_correlated({task.spec: task.main_metric for task in loaded}, count)
+        _check_correlated(loaded, systems, columns)
     if settings.baseline_system is not None:
         check_baseline(settings.baseline_system, settings.encoders)
-    if settings.explain is not None and all(task.judged() is None for task in loaded):
+    if settings.explain is not None and not _judged(loaded):
         raise UsageError("`explain=` is about retrieval, and no task here is (beir:…, bright:…)")
     if not any(system.embeds for system in systems):
         _check_nothing_of_encoders(settings)
     check_searched(loaded, settings.index, quantization_name(settings.quantize))
     for system in systems:
         _check_system(system, loaded)
+
+
+def _check_correlated(loaded: Sequence[Task], systems: Sequence[Stages], columns: Sequence[str]) -> None:
+    """Raise :class:`UsageError` if there will be no correlations."""
+    from retrokit.evaluation.comparison.correlations import check_correlated
+
+    count = 0
+    for system in systems:
+        count += max(1, len(columns)) if system.embeds else 1
+    check_correlated({task.spec: task.main_metric for task in loaded}, count)
 
 
 def _check_system(system: Stages, loaded: Sequence[Task]) -> None:
@@ -226,12 +243,12 @@ def _check_fits(task: Task, systems: Sequence[Stages]) -> None:
         return
     rerankers = [system.spec for system in systems if system.reranker is not None]
     searchers = [system.spec for system in systems if system.reranker is None and not system.embeds]
-    if not task.takes_rerankers:
-        others = [*searchers, *rerankers]
-        if others:
-            raise UsageError(needs_embeddings(task, others))
-    elif searchers and len(searchers) == len(systems):
-        raise UsageError(needs_embeddings(task, searchers))
+    if task.takes_rerankers:
+        refused = searchers if len(searchers) == len(systems) else []
+    else:
+        refused = [*searchers, *rerankers]
+    if refused:
+        raise UsageError(needs_embeddings(task, refused))
 
 
 def _check_nothing_of_encoders(settings: EvaluationSettings) -> None:
@@ -287,27 +304,39 @@ def _loaded(
     :class:`DataError` for those that do not fit the tasks."""
     from retrokit.ranking import reranking
 
-    names = dict.fromkeys(system.reranker for system in systems)
-    rerankers = {spec: reranking.create(spec, settings.device) for spec in names if spec is not None}
+    rerankers: dict[str, Reranker] = {}
+    for system in systems:
+        if system.reranker is not None and system.reranker not in rerankers:
+            rerankers[system.reranker] = reranking.create(system.reranker, settings.device)
     _check_listwise(loaded, rerankers.values())
-    searchers: dict[str, Searcher] = {}
-    if any(task.searches for task in loaded):
-        names = dict.fromkeys(system.first for system in systems if not system.embeds)
-        searchers = {spec: retrieval.create(spec, settings.device) for spec in names if spec is not None}
-    check_searchers(list(searchers.values()), [data for task in loaded if (data := task.judged()) is not None])
-    columns_by_task = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
+    searchers = _loaded_searchers(settings, systems) if any(task.searches for task in loaded) else {}
+    check_searchers(list(searchers.values()), _judged(loaded).values())
+    shown: dict[str, list[str]] = {}
+    metrics: dict[str, list[str]] = {}
+    for task in loaded:
+        shown[task.spec] = shown_metrics(task, settings.metrics, task.shown_metrics)
+        metrics[task.spec] = _metrics(settings, task, shown[task.spec], systems)
     from retrokit.evaluation.measuring import Bench
 
     return Bench(
         settings,
         loaded,
-        metrics={task.spec: _metrics(settings, task, columns_by_task[task.spec], systems) for task in loaded},
-        shown=columns_by_task,
+        metrics=metrics,
+        shown=shown,
         columns=columns,
         searchers=searchers,
         rerankers=rerankers,
         folder=ResultsFolder(settings.results) if settings.results is not None else None,
     )
+
+
+def _loaded_searchers(settings: EvaluationSettings, systems: Sequence[Stages]) -> dict[str, Searcher]:
+    """The first stages that are no encoders, by spec."""
+    searchers: dict[str, Searcher] = {}
+    for system in systems:
+        if system.first is not None and not system.embeds and system.first not in searchers:
+            searchers[system.first] = retrieval.create(system.first, settings.device)
+    return searchers
 
 
 def _check_listwise(loaded: Sequence[Task], rerankers: Iterable[Reranker]) -> None:
@@ -344,7 +373,8 @@ def _baseline_system(settings: EvaluationSettings, measured: Measured) -> str | 
 def check_baseline(name: str, specs: Sequence[str]) -> None:
     """Raise :class:`UsageError`, before a model is loaded, unless ``name`` is one of the ``specs`` of what is
     evaluated, or begins with one as the names of systems do."""
-    if not any(name == head or name.startswith(f"{head} ") for spec in specs for head in _spellings(spec)):
+    spellings = [*labels_of(specs).values(), *(spelling for spec in specs for spelling in _spellings(spec))]
+    if not any(name == spelling or name.startswith(f"{spelling} ") for spelling in spellings):
         raise UsageError(f"`baseline_system=` {name} is none of {', '.join(specs)}")
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what was evaluated before is compared and shown without loa
     from retrokit.evaluation.result import Result
     from retrokit.ranking.reranking.base import Reranker
     from retrokit.ranking.retrieval.base import Searcher
+    from retrokit.similarities.base import Similarity
 
 Measured = dict[tuple[str, Stages], "list[Result]"]
 """The results by the task's spec and the system."""
@@ -69,24 +70,28 @@ class Bench:
         return measured
 
     def _load(self, first: str | None) -> Request:
-        """The request of a first stage. One similarity that another encoder has learned is no column of a
-        cross-evaluation."""
+        """The request of a first stage."""
         assert first is not None
         if first in self.searchers:
             return Request(searcher=self.searchers[first])
         settings = self.settings
         encoder: Encoder = encoders.registry.create(first, device=settings.device)
-        chosen = [encoder.similarity_of(name) for name in self.columns]
-        if settings.cross and not settings.sim:
-            chosen = [s for s in chosen if s is encoder.similarity or not any(True for _ in s.parameters())]
         return Request(
             encoder,
-            chosen or [encoder.similarity],
+            self._similarities_of(encoder),
             precision=settings.precision,
             dims=settings.dims,
             index=settings.index,
             quantize=quantization_name(settings.quantize),
         )
+
+    def _similarities_of(self, encoder: Encoder) -> list[Similarity]:
+        """What scores an encoder's embeddings. A similarity that another encoder has learned is no column of a
+        cross-evaluation."""
+        chosen = [encoder.similarity_of(name) for name in self.columns]
+        if self.settings.cross and not self.settings.sim:
+            chosen = [s for s in chosen if s is encoder.similarity or next(s.parameters(), None) is None]
+        return chosen or [encoder.similarity]
 
     def _measure_search(self, task: Task, systems: Sequence[Stages], first: Request) -> Measured:
         """Systems with one first stage on a task that searches: its search is done once for all of them."""

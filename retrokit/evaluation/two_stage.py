@@ -62,23 +62,29 @@ def rerank(
     check_settings(options, firsts, on, rerankers)
     _check_outputs(firsts, on, rerankers, options)
     work = _folder_of_scores(options)
-    names = {field.name for field in fields(EvaluationSettings)} & {field.name for field in fields(options)}
-    settings = {name: getattr(options, name) for name in names}
-    settings |= {
-        "encoders": _systems(firsts, rerankers, options, work),
-        "on": on_gates,
-        "sim": () if options.sim is None else (options.sim,),
-        "metrics": options.metrics or _usual_metrics(on),
-        "keep_runs": options.save_run is not None,
-        "save_run": None,
-    }
-    evaluation = evaluate_systems(EvaluationSettings(**settings))
+    systems = _systems(firsts, rerankers, options, work)
+    evaluation = evaluate_systems(_settings(options, systems, on_gates))
     if options.save_run is not None:
         reranked = [result for result in evaluation.results if result.run and "reranker" in result.configuration]
         save_runs(reranked, options.save_run)
     if work is not None and options.work is None:
         Shards(work).remove()
     return evaluation
+
+
+def _settings(options: TwoStageOptions, systems: Sequence[str], on: Sequence[str]) -> EvaluationSettings:
+    """The options as settings of the evaluation."""
+    names = {field.name for field in fields(EvaluationSettings)} & {field.name for field in fields(options)}
+    settings = {name: getattr(options, name) for name in names}
+    settings |= {
+        "encoders": systems,
+        "on": on,
+        "sim": () if options.sim is None else (options.sim,),
+        "metrics": options.metrics or _usual_metrics(on),
+        "keep_runs": options.save_run is not None,
+        "save_run": None,
+    }
+    return EvaluationSettings(**settings)
 
 
 def _first_stages(encoder: str | Sequence[str] | None, options: TwoStageOptions) -> list[str]:
@@ -122,11 +128,10 @@ def _as_gate(spec: str, options: TwoStageOptions) -> str:
     with suppress(UsageError):  # the evaluation reports a wrong name, with all others
         parsed = tasks.parse(spec)
         if parsed.name == "pairs":
-            if options.paraphrases is None:
-                return str(parsed.changed(gate=True))
-            return str(
-                parsed.changed(gate=True, paraphrases=options.paraphrases, max_paraphrases=options.max_paraphrases)
-            )
+            gate = parsed.changed(gate=True)
+            if options.paraphrases is not None:
+                gate = gate.changed(paraphrases=options.paraphrases, max_paraphrases=options.max_paraphrases)
+            return str(gate)
     return spec
 
 

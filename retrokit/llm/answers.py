@@ -207,18 +207,27 @@ def bare(text: str) -> str:
     """``text`` without the quotation marks, emphasis and white space around all of it."""
     while True:
         text = text.strip()
-        inner = text
-        for mark in _EMPHASIS:
-            if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
-                inside = text[len(mark) : -len(mark)]
-                inner = inside if mark not in inside else text
-                break
-        for opening, closing in _QUOTES:
-            if inner == text and len(text) > 2 and text[0] == opening and text[-1] == closing:
-                inside = text[1:-1]
-                # a text that starts with one quotation and ends with another is not quoted as a whole
-                balanced = opening not in inside and closing not in inside
-                inner = inside if balanced else text
+        inner = _without_emphasis(text)
+        if inner == text:
+            inner = _without_quotes(text)
         if inner == text:
             return text
         text = inner
+
+
+def _without_emphasis(text: str) -> str:
+    for mark in _EMPHASIS:
+        if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
+            inside = text[len(mark) : -len(mark)]
+            return text if mark in inside else inside
+    return text
+
+
+def _without_quotes(text: str) -> str:
+    """A text that starts with one quotation and ends with another is not quoted as a whole."""
+    inside = text[1:-1]
+    for opening, closing in _QUOTES:
+        is_quoted = len(text) > 2 and text[0] == opening and text[-1] == closing
+        if is_quoted and opening not in inside and closing not in inside:
+            return inside
+    return text

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from retrokit.core.calls import PromptRefused, encodable
@@ -96,11 +95,14 @@ class Generator:
         """The answer to each request; their sampling settings differ in the seed only. ``is_stopped`` is called before
         every token, and ends generation."""
         sampling = requests[0].sampling
-        side = "right" if self.writes_anew else "left"
-        prompts = [torch.tensor(request.ids, device=self.model.device) for request in requests]
-        masks = [torch.ones_like(prompt) for prompt in prompts]
-        ids = pad_sequence(prompts, batch_first=True, padding_value=self.tokenizer.pad_token_id, padding_side=side)
-        mask = pad_sequence(masks, batch_first=True, padding_side=side)
+        batch = self.tokenizer.pad(
+            {"input_ids": [request.ids for request in requests]},
+            padding_side="right" if self.writes_anew else "left",
+            return_attention_mask=True,
+            return_tensors="pt",
+            verbose=False,
+        ).to(self.model.device)
+        ids = batch["input_ids"]
         highest, rows = int(ids.max()), self.model.get_input_embeddings().weight.shape[0]
         if highest >= rows:
             problem = f"its tokenizer gives token {highest:,}, and its table of embeddings has {rows:,} rows"
@@ -121,8 +123,7 @@ class Generator:
             draws = [TemperatureLogitsWarper(float(sampling.temperature)), TopPLogitsWarper(float(sampling.top_p))]
             draws.append(SeededNoise(requests))
         written = self.model.generate(
-            input_ids=ids,
-            attention_mask=mask,
+            **batch,
             max_new_tokens=sampling.max_tokens,
             do_sample=False,
             num_beams=1,
@@ -194,24 +195,12 @@ def load_generator(
         DataError: a folder without a model that writes.
         ServiceError: a hub id that cannot be had.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
-
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; a model is a folder or a hub id")
     if not os.path.isdir(path):
         ask_hub(path, f"{path!r} is neither a folder nor a hub id", partial(_no_model, path))
     try:
-        with no_progress_bars():
-            config = AutoConfig.from_pretrained(path)
-            kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            model, loading_info = kind.from_pretrained(path, config=config, dtype=dtype, output_loading_info=True)
-            if missing := sorted(loading_info["missing_keys"]):
-                raise ValueError(f"its weights lack {missing[0]} ({len(missing)} in all): it writes nothing sensible")
-            tokenizer = AutoTokenizer.from_pretrained(path)
-        if not tokenizer.is_fast:
-            raise UsageError(f"{path}: its tokenizer is not a fast one")
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
+        model, tokenizer = _loaded(path, dtype)
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
         generator = Generator(path, model, tokenizer, max_length)
         generator.generate([LocalRequest(generator.tokens(generator.chat("x", None)), Sampling(max_tokens=1))])
@@ -220,6 +209,24 @@ def load_generator(
     except Exception as error:  # what a damaged folder makes the libraries raise may be anything
         raise _no_model(path, error) from error
     return generator
+
+
+def _loaded(path: str, dtype: torch.dtype | None) -> tuple[Any, Any]:
+    """The model and its tokenizer; raises as the library does."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    with no_progress_bars():
+        config = AutoConfig.from_pretrained(path)
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        model, loading_info = kind.from_pretrained(path, config=config, dtype=dtype, output_loading_info=True)
+        if missing := sorted(loading_info["missing_keys"]):
+            raise ValueError(f"its weights lack {missing[0]} ({len(missing)} in all): it writes nothing sensible")
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    if not tokenizer.is_fast:
+        raise UsageError(f"{path}: its tokenizer is not a fast one")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
+    return model, tokenizer
 
 
 def _no_model(path: str, error: BaseException) -> RetrokitError:

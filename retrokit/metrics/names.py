@@ -7,12 +7,14 @@ from typing import TypeVar
 METRICS = ("ndcg", "map", "recall", "precision", "accuracy", "mrr")
 """The names before ``@`` and a cutoff."""
 _OTHER_NAMES = {
-    **dict.fromkeys(("ndcg_cut",), "ndcg"),
-    **dict.fromkeys(("map_cut", "ap"), "map"),
-    **dict.fromkeys(("r",), "recall"),
-    **dict.fromkeys(("p",), "precision"),
+    "ndcg_cut": "ndcg",
+    "map_cut": "map",
+    "ap": "map",
+    "r": "recall",
+    "p": "precision",
     **dict.fromkeys(("success", "acc", "hit", "hits"), "accuracy"),
-    **dict.fromkeys(("rr", "recip_rank"), "mrr"),
+    "rr": "mrr",
+    "recip_rank": "mrr",
 }
 """Names of trec_eval, ir_measures, MTEB and sentence-transformers, in small letters."""
 _UNCUT = {"recip_rank": "mrr@1000", "rr": "mrr@1000"}

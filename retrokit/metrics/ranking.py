@@ -4,7 +4,7 @@ Names are ``metric@cutoff``: ``ndcg@10``, ``map@100``, ``recall@100``, ``precisi
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 import pytrec_eval
@@ -56,25 +56,32 @@ def evaluate_run(
     results: dict[str, dict[str, float]] = {name: dict.fromkeys(qrels, 0.0) for name in names}
     if not names:
         return results
-    # pytrec_eval refuses any numbers but Python's own.
-    plain = {
-        q: {d: float(score) for d, score in by_document.items()}
-        for q, by_document in run.items()
-        if q in qrels and by_document
-    }
     by_trec = {}
     for name in names:
         metric, _, cutoff = name.partition("@")
         by_trec[name] = "recip_rank" if metric == "mrr" else f"{_TREC[metric]}.{cutoff}"
-    judged = {q: dict(grades) for q, grades in qrels.items()}
+    judged = {query: dict(grades) for query, grades in qrels.items()}
     evaluator = pytrec_eval.RelevanceEvaluator(judged, set(by_trec.values()), level)
-    for query, scores in evaluator.evaluate(plain).items():
+    for query, scores in evaluator.evaluate(_plain(run, qrels)).items():
         for name, measure in by_trec.items():
             value = scores[measure.replace(".", "_")]
-            if measure == "recip_rank" and value and round(1 / value) > int(name.partition("@")[2]):
-                value = 0.0
-            results[name][query] = value
+            results[name][query] = _cut_off(value, name) if measure == "recip_rank" else value
     return results
+
+
+def _cut_off(reciprocal_rank: float, name: str) -> float:
+    """0 for a rank beyond the cut-off in a metric's name, which trec_eval does not have for this one."""
+    cutoff = int(name.partition("@")[2])
+    return reciprocal_rank if reciprocal_rank and round(1 / reciprocal_rank) <= cutoff else 0.0
+
+
+def _plain(run: Run, queries: Container[str]) -> dict[str, dict[str, float]]:
+    """The rankings of these queries with Python's own numbers, as pytrec_eval refuses any other."""
+    plain = {}
+    for query, by_document in run.items():
+        if query in queries and by_document:
+            plain[query] = {document: float(score) for document, score in by_document.items()}
+    return plain
 
 
 def ranks(scores: Mapping[str, float]) -> dict[str, int]:

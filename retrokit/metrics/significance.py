@@ -216,8 +216,6 @@ def share_of(accepted: np.ndarray) -> Share:
     >>> share.value, round(share.low, 3), round(share.high, 3)
     (0.25, 0.046, 0.699)
     """
-    count, z = len(accepted), 1.959964
     share = float(accepted.mean())
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return Share(share, max(0.0, middle - half), min(1.0, middle + half), count)
+    low, high = wilson(share, len(accepted))
+    return Share(share, low, high, len(accepted))

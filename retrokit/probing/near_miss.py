@@ -5,33 +5,39 @@ are paraphrases, such as questions with their answers (COMP takes NQ's), or the 
 their anchors. Without either there are only random pairs of anchors.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from retrokit import evaluation, similarities
+from retrokit.augmentation.edits.family import Edit
+from retrokit.augmentation.edits.generator import EditCase
+from retrokit.augmentation.edits.subject import Passage
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
-from retrokit.data.training_rows import Pair
+from retrokit.core.sheet import Column, Sheet, columns_of, grouped
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.pairs import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.probing.base import Findings, encoders_of, parse_names
+from retrokit.probing.edits import ScoredEdit, Scores, score_edits, score_pairs
 from retrokit.probing.settings import NearMissProbeSettings
-from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.reranking.dense import DenseReranker
+from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.similarities.base import Similarity
 
 ALL = "all"  # the row of all families
 POSITIVES, RANDOM = "positives", "random pairs"
 BINS = 40
+Pairs = list[tuple[str, str]]
 SIDE_BY_SIDE = 3  # encoders that fit next to each other in a picture
+COMPARED = 3
+"""The last columns compare near-misses with other pairs."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,11 @@ class Distribution:
             "upper_quartile": high,
         }
 
+    def as_row(self) -> "Blindness":
+        """The group as a row next to the families'."""
+        mean, deviation = float(self.scores.mean()), float(self.scores.std())
+        return Blindness(self.encoder, self.similarity, self.group, len(self.scores), mean, deviation)
+
 
 @dataclass(frozen=True)
 class Blindness:
@@ -71,15 +82,15 @@ class Blindness:
         over_random: share of (near-miss, random pair) couples in which the near-miss scores higher, if there are any.
     """
 
-    encoder: str
-    similarity: str
-    family: str
-    near_misses: int
-    mean: float
+    encoder: Annotated[str, Column("encoder")]
+    similarity: Annotated[str, Column("similarity")]
+    family: Annotated[str, Column("group")]
+    near_misses: Annotated[int, Column("pairs", ",")]
+    mean: Annotated[float, Column("mean ± SD", lambda row: f"{row.mean:.3f} ± {row.deviation:.3f}")]
     deviation: float
-    auc: float | None
-    above_paraphrase: float | None
-    over_random: float | None
+    auc: Annotated[float | None, Column("ROC-AUC", ".3f", absent="")] = None
+    above_paraphrase: Annotated[float | None, Column("above paraphrase", ".1%", absent="")] = None
+    over_random: Annotated[float | None, Column("above random", ".1%", absent="")] = None
 
 
 @dataclass(frozen=True)
@@ -116,29 +127,35 @@ class NearMissProbe(Findings):
     @property
     def conclusion(self) -> str:
         parts = []
+        compared = columns_of(Blindness)[-COMPARED:]
         for encoder, rows in grouped(self.families, "encoder").items():
             worst = max([row for row in rows if row.family != ALL] or rows, key=lambda row: row.mean)
-            shares = "".join(f", {title} {share}" for title, share in _shares(worst).items() if share)
-            parts.append(f"{encoder}: hardest near-misses {worst.family}, mean score {worst.mean:.3f}{shares}")
+            part = f"{encoder}: hardest near-misses {worst.family}, mean score {worst.mean:.3f}"
+            for name, column in compared:
+                if share := column.cell(worst, name):
+                    part += f", {column.heading} {share}"
+            parts.append(part)
         return "; ".join(parts) + ". ROC-AUC 0.5 is blind."
 
     def sheets(self) -> list[Sheet]:
-        spreads = {(row.encoder, row.group): row.summary() for row in self.distributions}
+        references = [row.as_row() for row in self.distributions if row.group in (POSITIVES, RANDOM)]
+        every_row = [*self.families, *references]
+        columns = []
+        for name, column in columns_of(Blindness):
+            if any(column.cell(row, name) for row in every_row):
+                columns.append((name, column))
         cells: list[list[str]] = []
-        for encoder, rows in grouped(self.families, "encoder").items():
+        for rows in grouped(every_row, "encoder").values():
             for row in rows:
-                mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
-                cells.append(
-                    [encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *_shares(row).values()]
-                )
-            for group in (POSITIVES, RANDOM):
-                if spread := spreads.get((encoder, group)):
-                    mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
-                    cells.append([encoder, rows[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", ""])
+                cells.append([column.cell(row, name) for name, column in columns])
             cells.append([])
-        columns = ["encoder", "similarity", "group", "pairs", "mean ± SD", *_SHARES]
-        note = "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
-        return [Sheet(f"scores of near-misses: {self.data}", columns, 3, cells, note)]
+        headings = [column.heading for _, column in columns]
+        notes = []
+        if "ROC-AUC" in headings:
+            notes.append(
+                "ROC-AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
+            )
+        return [Sheet(f"scores of near-misses: {self.data}", headings, 3, cells, notes)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """COMP, Figure 1: a row per family, a column per encoder; near-misses over positives and random pairs."""
@@ -153,12 +170,12 @@ class NearMissProbe(Findings):
         lowest, highest = np.quantile(np.concatenate([*scores.values()]), [0.0005, 0.9995]).tolist()
         room = 1e-3 * max(abs(lowest), abs(highest), 1e-3) if highest == lowest else 0.0  # if all scores are equal
         bins = np.linspace(lowest - room, np.nextafter(highest + room, np.inf), BINS)
+        styles = (RANDOM, RANDOM, GREY, ":"), (POSITIVES, POSITIVES, BLUE, "--")
         for axes, (family, encoder) in zip(every_axes, product(families, encoders), strict=True):
-            for group, color, style in ((RANDOM, GREY, ":"), (POSITIVES, BLUE, "--"), (family, RED, "-")):
+            for group, label, color, style in (*styles, (family, "near-misses", RED, "-")):
                 if (encoder, group) in scores:
                     counted, _ = np.histogram(np.clip(scores[encoder, group], bins[0], bins[-1]), bins)
                     heights = counted / counted.max()  # near-misses crowd at the top: a common scale flattens the rest
-                    label = "near-misses" if group == family else group
                     axes.stairs(heights, bins, fill=True, color=color, alpha=0.18)
                     axes.stairs(heights, bins, color=color, linestyle=style, linewidth=1.4, label=label)
             axes.set_yticks([])
@@ -171,20 +188,6 @@ class NearMissProbe(Findings):
         return save(figure, folder, "near-miss")
 
 
-_SHARES = {
-    "ROC-AUC": ("auc", ".3f"),
-    "above paraphrase": ("above_paraphrase", ".1%"),
-    "above random": ("over_random", ".1%"),
-}
-"""The columns that compare near-misses with others, each with its field and format."""
-
-
-def _shares(row: Blindness) -> dict[str, str]:
-    """The cells of those columns."""
-    shares = {title: (getattr(row, name), form) for title, (name, form) in _SHARES.items()}
-    return {title: "" if share is None else f"{share:{form}}" for title, (share, form) in shares.items()}
-
-
 @taking(NearMissProbeSettings)
 def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
     """Score near-misses, pairs that mean the same, and random pairs, with every encoder.
@@ -193,86 +196,104 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
         UsageError: an unknown name, a similarity that does not fit, or a file without near-misses.
         DataError: a wrong line.
     """
+    task, references = _read(settings)
+    cases = list(_cases(task))
+    probe = NearMissProbe(task.name, settings.paraphrases, [], [])
+    for encoder in encoders_of(settings):
+        similarity: Similarity = similarities.registry.create(settings.sim)
+        score = _scores(task, Request(encoder, [similarity], precision=settings.precision))
+        families = _families(score_edits(score, cases, encoder.spec))
+        groups = {family: np.array([edit.edited for edit in edits]) for family, edits in families.items()}
+        if settings.paraphrases is not None:
+            score = DenseReranker(encoder, similarity, settings.precision).score_pairs
+        for group, pairs in references.items():
+            groups[group] = score_pairs(score, pairs, encoder.spec)
+        for group, scores in groups.items():
+            distribution = Distribution(encoder.spec, similarity.spec, group, scores)
+            if group in families:
+                probe.families.append(_blindness(distribution, families[group], groups))
+            if group != ALL or len(families) <= 2:  # all near-misses are the sum of several families
+                probe.distributions.append(distribution)
+    return probe
+
+
+def _read(settings: NearMissProbeSettings) -> tuple[NearMisses, dict[str, Pairs]]:
+    """The near-misses, and the groups of pairs that they are compared with."""
     others = (similarities.registry, settings.sim), (evaluation.registry, settings.on)
     _, source = parse_names(settings.encoders, *others)
     task = evaluation.registry.create(source) if source.name == "pairs" else None
     if not isinstance(task, NearMisses):
         raise UsageError(f"{source} contains no near-misses: expected pairs:FILE, which augment near-misses writes")
-    pairs = read_reference(settings.paraphrases, settings.max_paraphrases) if settings.paraphrases is not None else None
-    notice(task.describe(None if pairs is None else len(pairs)))
-    probe = NearMissProbe(task.name, settings.paraphrases, [], [])
-    for encoder in encoders_of(settings):
-        similarity: Similarity = similarities.registry.create(settings.sim)
-        (result,) = task.evaluate(Request(encoder, [similarity], precision=settings.precision))
-        groups = _groups(result.per_query)
-        if pairs is not None:
-            groups |= _reference_scores(pairs, DenseReranker(encoder, similarity, settings.precision))
-        above = _above_paraphrase(task, result.per_query["margin"])
-        families = [name for name in groups if name not in (POSITIVES, RANDOM)]  # all of them together first
-        for family in families:
-            probe.families.append(_blindness(encoder.spec, similarity.spec, family, groups, above.get(family)))
-        for name, scores in groups.items():
-            if len(scores) and (name != ALL or len(families) <= 2):
-                probe.distributions.append(Distribution(encoder.spec, similarity.spec, name, scores))
-    return probe
+    if settings.paraphrases is None:
+        notice(task.describe())
+        positives, random = (_pairs_at(task, positions) for positions in (task.paraphrases, task.random_pairs))
+    else:
+        reference = read_reference(settings.paraphrases, settings.max_paraphrases)
+        notice(task.describe(len(reference)))
+        positives = [(pair.anchor, pair.positive) for pair in reference]
+        random = _turned(positives)
+    groups = {POSITIVES: positives, RANDOM: random}
+    return task, {group: pairs for group, pairs in groups.items() if pairs}
 
 
-def _groups(per_query: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
-    """Scores by group: all near-misses, those of each family, positives, random pairs."""
-    groups = {ALL: _array(per_query["near_miss"])}
-    for name, scores in per_query.items():
-        if name.startswith("near_miss/") and scores:
-            groups[_group_of(name.partition("/")[2])] = _array(scores)
-    return groups | {POSITIVES: _array(per_query.get("positive", {})), RANDOM: _array(per_query.get("random", {}))}
+def _pairs_at(task: NearMisses, positions: np.ndarray) -> Pairs:
+    return [(task.texts[first], task.texts[second]) for first, second in positions.T]
 
 
-def _group_of(family: str) -> str:
-    """A family's name next to the other groups."""
-    return f"{family} (family)" if family in (ALL, POSITIVES, RANDOM) else family
+def _turned(pairs: Pairs) -> Pairs:
+    """Each first text with the second one of the next pair, unless that is one of its own as well."""
+    own = set(pairs)
+    turned = [(first, pairs[index - 1][1]) for index, (first, _) in enumerate(pairs)]
+    return [pair for pair in turned if pair not in own]
 
 
-def _array(scores: Mapping[str, float]) -> np.ndarray:
-    return np.array(list(scores.values()), dtype=np.float64)
+def _cases(task: NearMisses) -> Iterator[EditCase]:
+    """The near-misses as edits of their positives, of which the anchors are the queries."""
+    for index, example in enumerate(task.examples):
+        edit = Edit(
+            family=example.family,
+            name="",
+            passage=Passage("", example.positive, ""),
+            after=example.near_miss,
+            query=None,
+            changes_meaning=True,
+        )
+        yield EditCase(example.id, index, example.anchor, edit, harmless=(), unrelated=())
 
 
-def _above_paraphrase(task: NearMisses, margins: Mapping[str, float]) -> dict[str, float]:
-    """The share of each family's near-misses that score above the paraphrase, where there are paraphrases."""
-    above: dict[str, list[bool]] = {}
-    for example in task.examples:
-        if example.positive != example.anchor:
-            for group in {ALL, _group_of(example.family) if example.family else ALL}:
-                above.setdefault(group, []).append(margins[example.id] < 0)
-    return {group: float(np.mean(shares)) for group, shares in above.items()}
+def _scores(task: NearMisses, request: Request) -> Scores:
+    """The scores of the task's texts, each of which is embedded once, in one role."""
+    embedded, (similarity,) = request.embeddings(task)
+    embeddings = embedded.of(task.texts, "document")
+    row_of = {text: row for row, text in enumerate(task.texts)}
+
+    def scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
+        first = [row_of[query] for query in queries]
+        second = [row_of[text] for text in texts]
+        return pair_scores(similarity, embeddings[first], embeddings[second])
+
+    return scores
 
 
-def _blindness(
-    encoder: str, similarity: str, family: str, groups: Mapping[str, np.ndarray], above: float | None
-) -> Blindness:
-    scores, positives, random = groups[family], groups[POSITIVES], groups[RANDOM]
-    return Blindness(
-        encoder=encoder,
-        similarity=similarity,
-        family=family,
-        near_misses=len(scores),
-        mean=float(scores.mean()),
-        deviation=float(scores.std()),
-        auc=roc_auc(positives, scores) if len(positives) else None,
-        above_paraphrase=above,
-        over_random=roc_auc(scores, random) if len(random) else None,
+def _families(edits: list[ScoredEdit]) -> dict[str, list[ScoredEdit]]:
+    """All near-misses, and those of each family by their group."""
+    families = {ALL: edits}
+    for edit in sorted(edits, key=lambda edit: edit.case.edit.family):
+        family = edit.case.edit.family
+        if family in (ALL, POSITIVES, RANDOM):
+            family = f"{family} (family)"
+        if family:
+            families.setdefault(family, []).append(edit)
+    return families
+
+
+def _blindness(distribution: Distribution, edits: Sequence[ScoredEdit], groups: Mapping[str, np.ndarray]) -> Blindness:
+    """How hard the edits are to separate from the other groups."""
+    scores, positives, random = distribution.scores, groups.get(POSITIVES), groups.get(RANDOM)
+    rises = [edit.fall < 0 for edit in edits if edit.case.edit.before != edit.case.query]
+    return replace(
+        distribution.as_row(),
+        auc=None if positives is None else roc_auc(positives, scores),
+        above_paraphrase=float(np.mean(rises)) if rises else None,
+        over_random=None if random is None else roc_auc(scores, random),
     )
-
-
-def _reference_scores(pairs: Sequence[Pair], reranker: Reranker) -> dict[str, np.ndarray]:
-    """Scores of each anchor (a query) with its positive (a document), and with that of the next pair, unless that is
-    one of its own as well."""
-    couples = [(pair.anchor, pair.positive) for pair in pairs]
-    anchors, positives = zip(*couples, strict=True)
-    turned = zip(anchors, (*positives[-1:], *positives[:-1]), strict=True)
-    own = set(couples)
-    foreign = [couple for couple in turned if couple not in own]
-    return {POSITIVES: _couple_scores(reranker, couples), RANDOM: _couple_scores(reranker, foreign)}
-
-
-def _couple_scores(reranker: Reranker, couples: Sequence[tuple[str, str]]) -> np.ndarray:
-    queries, documents = [query for query, _ in couples], [document for _, document in couples]
-    return reranker.score_pairs(queries, documents).astype(np.float64)

@@ -22,9 +22,11 @@ class ProbeSettings(Settings):
 
     Attributes:
         needs_folder: whether there is nothing to see without pictures.
+        on_retrieval: whether it takes any task of retrieval.
     """
 
     needs_folder: ClassVar[bool] = False
+    on_retrieval: ClassVar[bool] = False
 
     encoders: Sequence[str] = setting(help="Encoders to probe.", argument=True, names="encoders")
     _: KW_ONLY
@@ -39,6 +41,7 @@ class MagnitudeSettings(ProbeSettings):
     retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
     """
 
+    on_retrieval = True
     first = (*("on", "irrelevant", "without_labels", "proxies", "checkpoints", "plot"), *("device", "seed", "as_json"))
 
     on: Sequence[str] = common("on", help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
@@ -88,6 +91,8 @@ class FisherSettings(ProbeSettings):
 
     retrokit probe fisher minilm --on beir:data/scifact,split=train
     """
+
+    on_retrieval = True
 
     on: Sequence[str] = common("on", default=(), help="Task with queries and relevant documents. Repeatable.")
     data: Sequence[str] = setting((), "Training data with pairs, as in finetune. Repeatable.", names="data")
@@ -141,7 +146,7 @@ class StressSettings(ProbeSettings):
     """
 
     first = (
-        *("texts", "on", "capabilities", "with_", "limit", "save_edits", "fail_under", "junit", "plot", "seed"),
+        *("texts", "on", "capabilities", "with_", "limit", "all_", "save_edits", "fail_under", "junit", "plot", "seed"),
         "as_json",
     )
 
@@ -161,6 +166,8 @@ class StressSettings(ProbeSettings):
         names="rerankers,encoders",
     )
     limit: int = setting(300, "Texts or queries, a random sample.", minimum=2)
+    per_capability: int = setting(100, "Texts of each capability that systems are measured on.", minimum=2)
+    all_: bool = setting(False, "Measure all edits, instead of --per-capability.", flags=("--all",))
     tolerance: float = setting(
         0.1, "Share of the way to an unrelated text that a control may cost.", minimum=0, maximum=1
     )

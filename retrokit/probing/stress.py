@@ -8,11 +8,12 @@ sentence is its own query. A text counts once, however many edits it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
+from retrokit.core.sheet import Column, Sheet, grouped, record_sheet
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.sure import TESTBEDS
 from retrokit.evaluation import registry as tasks
@@ -40,6 +41,7 @@ from retrokit.evaluation.settings import EvaluationSettings, parse_gate
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.significance import holm, paired_t_test, randomisation_test, wilson
 from retrokit.probing.base import Findings, read_retrieval
+from retrokit.probing.edits import ScoredEdit, Scores, score_edits
 from retrokit.probing.settings import StressSettings
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
@@ -56,8 +58,8 @@ RERANKED = 50
 _ROUNDING = 1e-6
 _CONTEXT = 40
 
-Scores = Callable[[TextList, TextList], np.ndarray]
-"""Scores ``[n]`` of query i with text i."""
+Outcomes = Mapping[str, Sequence["EditOutcome"]]
+"""The outcomes of edits by their families."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,11 @@ class FailedEdit:
     the query that the edited document is scored for."""
 
     system: str
-    capability: str
-    edit: str
-    id: str
+    capability: Annotated[str, Column("capability")]
+    edit: Annotated[str, Column("edit")]
+    id: Annotated[str, Column("id")]
     query: str
-    original: str
+    original: Annotated[str, Column("original → edited", _difference)]
     edited: str
     edited_query: str
     fall: float
@@ -109,10 +111,10 @@ class FailedEdit:
 class EditCount:
     """The number of edits of one capability, and of texts that have them."""
 
-    capability: str
-    kind: str
-    texts: int
-    edits: int
+    capability: Annotated[str, Column("capability")]
+    kind: Annotated[str, Column("kind")]
+    texts: Annotated[int, Column("texts", ",")]
+    edits: Annotated[int, Column("edits", ",")]
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,7 @@ class StressProbe(Findings):
 
     def sheets(self) -> list[Sheet]:
         if not self.rates:
-            cells = [[row.capability, row.kind, f"{row.texts:,}", f"{row.edits:,}"] for row in self.counts]
-            return [Sheet(f"edits: {self.data}", ["capability", "kind", "texts", "edits"], 2, cells)]
+            return [record_sheet(f"edits: {self.data}", self.counts)]
         return [self._rates_sheet(), *self._sure_sheets(), *self._worst_sheets()]
 
     def _rates_sheet(self) -> Sheet:
@@ -189,20 +190,17 @@ class StressProbe(Findings):
     def _sure_sheets(self) -> Iterator[Sheet]:
         if self.sure:
             systems = list(dict.fromkeys(row.system for row in self.sure))
-            cells = [
-                [testbed, measure, *(f"{getattr(row, measure):.3f}" for row in rows)]
-                for testbed, rows in grouped(self.sure, "testbed").items()
-                for measure in MEASURES
-            ]
+            cells = []
+            for testbed, rows in grouped(self.sure, "testbed").items():
+                for measure in MEASURES:
+                    cells.append([testbed, measure, *(f"{getattr(row, measure):.3f}" for row in rows)])
             yield Sheet("SURE: rank consistency with the reference", ["testbed", "measure", *systems], 2, cells)
 
     def _worst_sheets(self) -> Iterator[Sheet]:
         of_first = [row for row in self.worst if row.system == self.rates[0].system]
         worst = [rows[0] for rows in grouped(of_first, "capability").values()]
         if worst:
-            cells = [[row.capability, row.edit, row.id, _difference(row)] for row in worst]
-            columns = ["capability", "edit", "id", "original → edited"]
-            yield Sheet(f"failed by most: {worst[0].system}", columns, 4, cells)
+            yield record_sheet(f"failed by most: {worst[0].system}", worst)
 
     def plot(self, folder: str | Path) -> list[Path]:
         """A heat map: a row per capability, a column per system."""
@@ -262,47 +260,43 @@ def _shortened(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """What a system makes of edits: whether each passes, the fall of its score, the bound, and the distance between the
-    original and unrelated texts; each ``[n]``."""
+class EditOutcome:
+    """What a system makes of an edit: whether it passes, the bound of its fall, and the distance between the original
+    and unrelated texts."""
 
-    passed: np.ndarray
-    falls: np.ndarray
-    bounds: np.ndarray
-    distances: np.ndarray
+    edit: ScoredEdit
+    passed: bool
+    bound: float
+    distance: float
+
+    @property
+    def case(self) -> EditCase:
+        return self.edit.case
+
+    @property
+    def excess(self) -> float:
+        """By how much the fall is above the bound, as a share of the distance."""
+        return (self.edit.fall - self.bound) / max(self.distance, 1e-12)
 
 
 def outcomes_of(score: Scores, cases: Sequence[EditCase], tolerance: float, name: str = "system") -> Outcomes:
-    """The outcomes of the edits by a function of scores; every distinct pair is scored once. Raises
-    :class:`UsageError` if a pair has no score."""
-    pairs = list(dict.fromkeys(pair for case in cases for pair in _pairs(case)))
-    queries, texts = TextList(query for query, _ in pairs), TextList(text for _, text in pairs)
-    scores = score(queries, texts).astype(np.float64)
-    if np.isnan(scores).any():
-        raise UsageError(f"{name}: has no score of a pair of texts")
-    score_of = dict(zip(pairs, scores.tolist(), strict=True))
-    rows = [_outcome(case, [score_of[pair] for pair in _pairs(case)], tolerance) for case in cases]
-    columns = np.array(rows, dtype=np.float64).T
-    return Outcomes(columns[0] > 0, *columns[1:])
+    """The outcomes of the edits by their families, by a function of scores. Raises :class:`UsageError` if a pair has no
+    score."""
+    outcomes = [_outcome(edit, tolerance) for edit in score_edits(score, cases, name)]
+    return grouped(outcomes, "case.edit.family")
 
 
-def _pairs(case: EditCase) -> Iterator[tuple[str, str]]:
-    yield case.query, case.edit.before
-    yield case.edited_query, case.edit.after
-    yield from ((case.query, text) for text in (*case.harmless, *case.unrelated))
-
-
-def _outcome(case: EditCase, scores: Sequence[float], tolerance: float) -> tuple[bool, float, float, float]:
-    """Whether an edit passes, its fall, bound and distance, by the scores of its pairs."""
-    original, edited = scores[:2]
-    harmless, unrelated = scores[2 : 2 + len(case.harmless)], scores[2 + len(case.harmless) :]
-    distance = original - sum(unrelated) / len(unrelated) if unrelated else 0.0
-    fall, rounding = original - edited, _ROUNDING * max(1.0, abs(original))
-    if case.edit.changes_meaning:
-        bound = max((abs(original - score) for score in harmless), default=0.0)
-        return fall > bound + rounding, fall, bound, distance
+def _outcome(edit: ScoredEdit, tolerance: float) -> EditOutcome:
+    original, fall = edit.original, edit.fall
+    distance = 0.0
+    if edit.unrelated:
+        distance = original - sum(edit.unrelated) / len(edit.unrelated)
+    rounding = _ROUNDING * max(1.0, abs(original))
+    if edit.case.edit.changes_meaning:
+        bound = max((abs(original - score) for score in edit.harmless), default=0.0)
+        return EditOutcome(edit, fall > bound + rounding, bound, distance)
     bound = tolerance * max(distance, 0.0)
-    return fall <= bound + rounding and distance > 0, fall, bound, distance
+    return EditOutcome(edit, fall <= bound + rounding and distance > 0, bound, distance)
 
 
 def random_scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
@@ -339,14 +333,15 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     cases, sentences = _edited(settings, families, corpus)
     if settings.save_edits is not None:
         write_jsonl(settings.save_edits, (case.to_json() for case in cases))
-    order = {family.name: index for index, family in enumerate(families)}
-    cases.sort(key=lambda case: order[case.edit.family])
+    if settings.encoders and not settings.all_:
+        cases = _of_few_texts(cases, settings.per_capability)
+    names = [family.name for family in families]
+    cases.sort(key=lambda case: names.index(case.edit.family))
     counts = list(_counts(cases))
     _check_gated(limits, counts)
     documents = TextList(sentences) if corpus.documents is None else corpus.documents
     systems = list(_measured(settings, searchers, documents, cases))
-    caught = _caught(settings, reranker, systems[0].outcomes, cases) if systems and reranker is not None else {}
-    rates = list(_rates(systems, cases, caught))
+    rates = _rates(systems, _caught(settings, reranker, systems))
     gates = list(_gates(rates, limits, corpus.name))
     if settings.junit is not None:
         write_junit(gates, settings.junit)
@@ -357,7 +352,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
         seed=settings.seed,
         rates=rates,
         counts=counts,
-        worst=[failed for system in systems if system.role == SYSTEM for failed in _worst(system, cases)],
+        worst=list(_worst(systems)),
         gates=gates,
         sure=list(_sure(settings)),
     )
@@ -374,7 +369,7 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
     for name, limit in limits:
         if not 0 <= limit <= 1:
             raise UsageError(f"`fail_under=` {name}={limit:g}: a pass rate is from 0 to 1")
-    requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in limits))]
+    requests += [(registry, name) for name in (*settings.capabilities, *dict(limits))]
     parse_all(requests)
     if settings.sure is not None:
         tasks.create(f"sure:{settings.sure}")
@@ -427,23 +422,21 @@ def _read(settings: StressSettings) -> Corpus:
     if settings.on is None:
         assert settings.texts is not None
         rows = Texts(settings.texts, settings.field)
-        return Corpus(rows.name, (_text_to_edit(row, translations) for row in rows), None)
+        texts = (TextToEdit(_id(row), row.text, None, translations.get(_id(row))) for row in rows)
+        return Corpus(rows.name, texts, None)
     task = read_retrieval(settings.on)
     notice(task.describe())
     data = task.data
     queries = dict(zip(data.query_ids, data.queries, strict=True))
-    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    documents = dict(zip(data.document_ids, data.documents, strict=True))
     best: dict[str, str] = {}
     for query, document in sorted(data.pairs(), key=lambda pair: -data.qrels[pair[0]][pair[1]]):
         best.setdefault(query, document)
     judged = (
-        TextToEdit(query, texts[document], queries[query], translations.get(query)) for query, document in best.items()
+        TextToEdit(query, documents[document], queries[query], translations.get(query))
+        for query, document in best.items()
     )
     return Corpus(settings.on, judged, task.documents)
-
-
-def _text_to_edit(row: Text, translations: Mapping[str, str]) -> TextToEdit:
-    return TextToEdit(_id(row), row.text, None, translations.get(_id(row)))
 
 
 def _id(row: Text) -> str:
@@ -467,41 +460,54 @@ def _edited(settings: StressSettings, families: Sequence[Family], corpus: Corpus
     return edits
 
 
+def _of_few_texts(cases: Sequence[EditCase], most: int) -> list[EditCase]:
+    """The edits of at most so many texts of each capability: the first, because the order of texts is random."""
+    texts: dict[str, set[str]] = {}
+    few = []
+    for case in cases:
+        keys = texts.setdefault(case.edit.family, set())
+        if case.key in keys or len(keys) < most:
+            keys.add(case.key)
+            few.append(case)
+    if len(few) < len(cases):
+        notice(f"{len(few):,} of {len(cases):,} edits: at most {most:,} texts a capability; `all_=` measures all")
+    return few
+
+
 def _sure(settings: StressSettings) -> Iterator[SureRow]:
     """SURE's measures of the systems, over all testbeds and in each."""
     if settings.sure is None:
         return
-    task, precision = f"sure:{settings.sure}", settings.precision
-    options = EvaluationSettings(settings.encoders, [task], precision=precision, device=settings.device)
-    for spec, result in zip(settings.encoders, evaluate_systems(options).results, strict=True):
-        system = str(retrieval.registry_of(spec).parse(spec))
-        values = result.metrics
-        for prefix, testbed in (("", "mean"), *((f"{name}_", name) for name in TESTBEDS)):
-            if f"{prefix}rdc" in values:
-                yield SureRow(system, testbed, values[f"{prefix}rdc"], values[f"{prefix}roc"])
+    options = EvaluationSettings(
+        settings.encoders,
+        [f"sure:{settings.sure}"],
+        precision=settings.precision,
+        device=settings.device,
+    )
+    prefixes = {"mean": ""} | {testbed: f"{testbed}_" for testbed in TESTBEDS}
+    for result in evaluate_systems(options).results:
+        for testbed, prefix in prefixes.items():
+            if f"{prefix}rdc" in result.metrics:
+                yield SureRow(
+                    system=result.encoder,
+                    testbed=testbed,
+                    rdc=result.metrics[f"{prefix}rdc"],
+                    roc=result.metrics[f"{prefix}roc"],
+                )
 
 
 def _counts(cases: Sequence[EditCase]) -> Iterator[EditCount]:
-    for family, rows in _rows_by_family(cases).items():
-        texts = {cases[row].key for row in rows}
-        yield EditCount(family, cases[rows[0]].edit.kind, len(texts), len(rows))
-
-
-def _rows_by_family(cases: Sequence[EditCase]) -> dict[str, list[int]]:
-    """The rows of each family's edits."""
-    rows: dict[str, list[int]] = {}
-    for row, case in enumerate(cases):
-        rows.setdefault(case.edit.family, []).append(row)
-    return rows
+    for family, of_family in grouped(cases, "edit.family").items():
+        texts = {case.key for case in of_family}
+        yield EditCount(family, of_family[0].edit.kind, len(texts), len(of_family))
 
 
 def _check_gated(limits: Sequence[tuple[str, float]], counts: Sequence[EditCount]) -> None:
     edits = {row.capability: row.edits for row in counts}
     for name, _ in limits:
-        if edits.get(name, 0) < TESTED:
-            raise UsageError(
-                f"`fail_under=` {name}: {edits.get(name, 0)} edits are too few to test; give texts for {TESTED}"
-            )
+        count = edits.get(name, 0)
+        if count < TESTED:
+            raise UsageError(f"`fail_under=` {name}: {count} edits are too few to test; give texts for {TESTED}")
 
 
 def _measured(
@@ -523,94 +529,89 @@ def _measured(
         yield StressedSystem(RANDOM, REFERENCE, outcomes_of(random_scores, cases, settings.tolerance))
 
 
-def _caught(
-    settings: StressSettings, reranker: Reranker, first: Outcomes, cases: Sequence[EditCase]
-) -> dict[str, float]:
+def _caught(settings: StressSettings, reranker: Reranker | None, systems: Sequence[StressedSystem]) -> dict[str, float]:
     """By family, the share of edits that the first system fails and the reranker passes, of at most 50."""
+    if reranker is None:
+        return {}
     chosen: list[EditCase] = []
-    for rows in _rows_by_family(cases).values():
-        failed = [cases[row] for row in rows if not first.passed[row] and cases[row].edit.changes_meaning]
+    for outcomes in systems[0].outcomes.values():
+        failed = [outcome.case for outcome in outcomes if not outcome.passed and outcome.case.edit.changes_meaning]
         chosen += failed[:RERANKED]
     if not chosen:
         return {}
-    passed = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec).passed
-    return {family: float(passed[rows].mean()) for family, rows in _rows_by_family(chosen).items()}
+    reranked = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec)
+    return {family: _share(outcomes) for family, outcomes in reranked.items()}
 
 
-def _rates(
-    systems: Sequence[StressedSystem], cases: Sequence[EditCase], caught: Mapping[str, float]
-) -> Iterator[PassRate]:
+def _share(outcomes: Sequence[EditOutcome]) -> float:
+    """The share of edits that pass."""
+    return sum(outcome.passed for outcome in outcomes) / len(outcomes)
+
+
+def _rates(systems: Sequence[StressedSystem], caught: Mapping[str, float]) -> list[PassRate]:
     """A row for each family and system, with Holm's correction over all tests."""
+    if not systems:
+        return []
     rates: list[PassRate] = []
-    for family, rows in _rows_by_family(cases).items():
-        keys = [cases[row].key for row in rows]
+    for family in systems[0].outcomes:
         first: dict[str, float] = {}
         for system in systems:
-            shares = _by_text(system.outcomes.passed[rows], keys)
+            outcomes = system.outcomes[family]
+            shares = {text: _share(of_text) for text, of_text in grouped(outcomes, "case.key").items()}
             rate = mean(shares)
             low, high = wilson(rate, len(shares))
             row = PassRate(
                 capability=family,
-                kind=cases[rows[0]].edit.kind,
+                kind=outcomes[0].case.edit.kind,
                 system=system.name,
                 role=system.role,
                 texts=len(shares),
-                edits=len(rows),
+                edits=len(outcomes),
                 rate=rate,
                 low=low,
                 high=high,
-                cost=_cost(system.outcomes, rows),
+                cost=_cost(outcomes),
             )
             if first:
-                p = _p_value(first, shares) if len(rows) >= TESTED else None
-                row = replace(row, difference=rate - mean(first), p=p)
+                row = replace(row, difference=rate - mean(first))
+                if len(outcomes) >= TESTED:
+                    row = replace(row, p=max(paired_t_test(first, shares).p, randomisation_test(first, shares)))
             else:
                 row = replace(row, caught=caught.get(family))
                 first = shares
             rates.append(row)
     corrected = iter(holm([row.p for row in rates if row.p is not None]))
-    yield from (row if row.p is None else replace(row, p=next(corrected)) for row in rates)
+    return [row if row.p is None else replace(row, p=next(corrected)) for row in rates]
 
 
-def _p_value(first: dict[str, float], shares: dict[str, float]) -> float:
-    return max(paired_t_test(first, shares).p, randomisation_test(first, shares))
+def _cost(outcomes: Sequence[EditOutcome]) -> float:
+    shares = [outcome.edit.fall / outcome.distance for outcome in outcomes if outcome.distance > 0]
+    return float(np.median(shares)) if shares else 0.0
 
 
-def _by_text(passed: np.ndarray, keys: Sequence[str]) -> dict[str, float]:
-    """The share of each text's edits that pass."""
-    by_text: dict[str, list[bool]] = {}
-    for key, value in zip(keys, passed.tolist(), strict=True):
-        by_text.setdefault(key, []).append(value)
-    return {key: sum(values) / len(values) for key, values in by_text.items()}
-
-
-def _cost(outcomes: Outcomes, rows: Sequence[int]) -> float:
-    distances = outcomes.distances[rows]
-    shares = outcomes.falls[rows][distances > 0] / distances[distances > 0]
-    return float(np.median(shares)) if len(shares) else 0.0
-
-
-def _worst(system: StressedSystem, cases: Sequence[EditCase]) -> Iterator[FailedEdit]:
-    """The edits of each family that fail by most, by the distance of the original to unrelated texts."""
-    outcomes = system.outcomes
-    excess = (outcomes.falls - outcomes.bounds) / np.maximum(outcomes.distances, 1e-12)
-    for rows in _rows_by_family(cases).values():
-        sign = 1.0 if cases[rows[0]].edit.changes_meaning else -1.0
-        failed = [row for row in rows if not outcomes.passed[row]]
-        for row in sorted(failed, key=lambda row: (sign * excess[row], row))[:WORST]:
-            case = cases[row]
-            yield FailedEdit(
-                system=system.name,
-                capability=case.edit.family,
-                edit=case.edit.name,
-                id=case.id,
-                query=case.query,
-                original=case.edit.before,
-                edited=case.edit.after,
-                edited_query=case.edited_query,
-                fall=float(outcomes.falls[row]),
-                bound=float(outcomes.bounds[row]),
-            )
+def _worst(systems: Sequence[StressedSystem]) -> Iterator[FailedEdit]:
+    """The edits of each system and family that fail by most, by the distance of the original to unrelated texts."""
+    for system in systems:
+        if system.role != SYSTEM:
+            continue
+        for outcomes in system.outcomes.values():
+            failed = [outcome for outcome in outcomes if not outcome.passed]
+            # an edit fails by too small a fall, a control by too large a one
+            failed.sort(key=attrgetter("excess"), reverse=not outcomes[0].case.edit.changes_meaning)
+            for outcome in failed[:WORST]:
+                case = outcome.case
+                yield FailedEdit(
+                    system=system.name,
+                    capability=case.edit.family,
+                    edit=case.edit.name,
+                    id=case.id,
+                    query=case.query,
+                    original=case.edit.before,
+                    edited=case.edit.after,
+                    edited_query=case.edited_query,
+                    fall=outcome.edit.fall,
+                    bound=outcome.bound,
+                )
 
 
 def _gates(rates: Sequence[PassRate], limits: Sequence[tuple[str, float]], source: str) -> Iterator[Gate]:

@@ -57,9 +57,7 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
 
 def table_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
     """The tables of :func:`evaluation_sheets` on all tasks but gates."""
-    others = list(dict.fromkeys(system.task for system in evaluation.systems if not tests_gate(system)))
-    if len(others) < len(evaluation.tasks):
-        evaluation = evaluation.part(others)
+    evaluation = _without_gates(evaluation)
     sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
@@ -70,6 +68,11 @@ def table_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet
     sheets += map(_explanation_sheet, evaluation.explanations)
     sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
     return sheets
+
+
+def _without_gates(evaluation: Evaluation) -> Evaluation:
+    others = list(dict.fromkeys(system.task for system in evaluation.systems if not tests_gate(system)))
+    return evaluation.part(others) if len(others) < len(evaluation.tasks) else evaluation
 
 
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:

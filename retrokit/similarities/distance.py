@@ -28,10 +28,7 @@ def summed_distances(queries: Tensor, documents: Tensor, size: int) -> Tensor:
     """
     has_gradient = torch.is_grad_enabled() and (queries.requires_grad or documents.requires_grad)
     if has_gradient or queries.dtype != torch.float32 or queries.device.type != "cpu":
-        fragments = zip(queries.split(size, -1), documents.split(size, -1), strict=True)
-        distances = (pairwise_distance(query, document, 2) for query, document in fragments)
-        summed: Tensor = sum(distances, queries.new_zeros(len(queries), len(documents)))
-        return summed
+        return _summed_by_differences(queries, documents, size)
     sums = torch.empty(len(queries), len(documents))
     left = _factors(queries, size, is_left=True)
     memory = torch.empty(2, min(QUERY_BLOCK, len(queries)) * min(DOCUMENT_BLOCK, len(documents)), dtype=torch.float64)
@@ -45,6 +42,13 @@ def summed_distances(queries: Tensor, documents: Tensor, size: int) -> Tensor:
                 total += torch.mm(query, document.T, out=distances).clamp_min_(0).sqrt_()
             part.copy_(total)
     return sums
+
+
+def _summed_by_differences(queries: Tensor, documents: Tensor, size: int) -> Tensor:
+    summed = queries.new_zeros(len(queries), len(documents))
+    for query, document in zip(queries.split(size, -1), documents.split(size, -1), strict=True):
+        summed = summed + pairwise_distance(query, document, 2)
+    return summed
 
 
 def _factors(embeddings: Tensor, size: int, is_left: bool) -> Tensor:

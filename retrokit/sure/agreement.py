@@ -116,16 +116,16 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
         UsageError: there is no variant that all have judged.
     """
     annotators = tuple(verdicts)
-    common = [variant for variant in verdicts[annotators[0]] if all(variant in judged for judged in verdicts.values())]
+    common = sorted(set.intersection(*map(set, verdicts.values())))
     if not common:
         raise UsageError(f"no variant is judged by all annotators: {', '.join(annotators)}")
     table = {name: np.array([verdicts[name][variant] for variant in common]) for name in annotators}
+    kind_of_variant = np.array([kind for _, kind in common])
     kinds = {}
     for kind in VARIANT_FILES:
-        is_kind = np.array([variant[1] == kind for variant in common])
-        if is_kind.any():
-            kinds[kind] = _joint(annotators, table, is_kind)
-    cohen = {pair: _cohen_kappa(table[pair[0]], table[pair[1]]) for pair in combinations(annotators, 2)}
+        if kind in kind_of_variant:
+            kinds[kind] = _joint(annotators, table, kind_of_variant == kind)
+    cohen = {(a, b): _cohen_kappa(table[a], table[b]) for a, b in combinations(annotators, 2)}
     qualified = np.sum(list(table.values()), axis=0)  # by how many annotators
     count = len(annotators)
     return Agreement(
@@ -134,7 +134,7 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
         joint=[_joint(names, table) for names in _groups(annotators)],
         kinds=kinds,
         cohen=cohen,
-        fleiss=fleiss_kappa(np.column_stack([qualified, count - qualified]).tolist()) if count > 1 else None,
+        fleiss=fleiss_kappa(np.column_stack([qualified, count - qualified]).tolist()),
         same=float(np.mean((qualified == 0) | (qualified == count))),
     )
 
@@ -167,7 +167,7 @@ def _joint(names: tuple[str, ...], table: Mapping[str, np.ndarray], is_counted: 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
     """Fleiss' κ: ``counts[i][j]`` raters put subject i into category j; each subject has the same number of raters.
 
-    1 is perfect agreement, 0 that of chance; ``None`` where all say the same of all subjects.
+    1 is perfect agreement, 0 that of chance; ``None`` of one rater, and where all say the same of all subjects.
 
     Fleiss, "Measuring nominal scale agreement among many raters", 1971.
 
@@ -175,6 +175,8 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
     (1.0, None)
     """
     raters, subjects = sum(counts[0]), len(counts)
+    if raters == 1:
+        return None
     observed = sum(count * (count - 1) for count in chain.from_iterable(counts)) / (subjects * raters * (raters - 1))
     shares = [sum(column) / (subjects * raters) for column in zip(*counts, strict=True)]
     expected = sum(share * share for share in shares)

@@ -1,7 +1,7 @@
 """Checks of variants that need no language model: what a variant of each kind must and must not hold.
 
 The bounds were set on the published FiQA and MS MARCO sets: nearly all that is sound there passes
-(examples/check_published_sure.py).
+(docs/reproduction/scripts/check_published_sure.py).
 """
 
 from collections.abc import Sequence

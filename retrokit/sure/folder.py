@@ -110,6 +110,14 @@ class BenchmarkRows:
                 self._counts[testbed] += 1
         if variants.position:
             self._positions[variants.position] += 1
+        self._count_calls(variants)
+        if variants.texts:
+            self._lexicons[ORIGINAL].add(variants.item.passage)
+        for kind, text in variants.texts.items():
+            self._lexicons[kind].add(text)
+
+    def _count_calls(self, variants: Variants) -> None:
+        """Count why answers were rejected, and per kind of variant whether it was dropped or took retries."""
         rejections: dict[str, list[str]] = {}
         for call in variants.calls:
             kind_rejections = rejections.setdefault(_KIND_OF_STEP[call.step], [])
@@ -124,10 +132,6 @@ class BenchmarkRows:
                 self._tried[kind]["after_retries"] += 1
             else:
                 self._tried[kind]["at_once"] += 1
-        if variants.texts:
-            self._lexicons[ORIGINAL].add(variants.item.passage)
-        for kind, text in variants.texts.items():
-            self._lexicons[kind].add(text)
 
     @property
     def record(self) -> dict[str, Any]:

@@ -6,16 +6,18 @@ queries can have the same one: the later takes another of its best, or is left o
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
-from retrokit.data.beir import corpus_file, judgements_file, located, queries_file
+from retrokit.data.beir import corpus_file, judgements_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.jsonl import Faults, kind_of, read_jsonl
+from retrokit.data.pairs import beir_folder
 from retrokit.data.trec import fits_a_column, read_judgements
 
 SKIPPED: dict[str, str] = {
@@ -65,7 +67,7 @@ def beir_items(folder: str | Path, split: str = "test", limit: int | None = None
             used.
         MissingExtra, ServiceError: as for :func:`retrokit.data.beir.located`.
     """
-    folder = located(folder)
+    folder = beir_folder(folder)
     qrels = judgements_file(folder, split)
     texts, judged = _read_judged(qrels, queries_file(folder, split))
     passages = _read_passages(corpus_file(folder), judged, qrels)
@@ -160,24 +162,40 @@ def _drawn(
     order = sorted(queries, key=lambda query: (bits(seed, "query", query), query)) if limit else list(queries)
     skipped = Counter(dict.fromkeys(SKIPPED, 0))
     chosen: dict[str, Item] = {}
+    for item in islice(_usable(order, queries, judged, passages, seed, skipped), limit):
+        _check_ids(item, where)
+        chosen[item.query_id] = item
+    if not chosen:
+        reasons = ", ".join(f"{count:,} {SKIPPED[reason]}" for reason, count in skipped.items() if count)
+        raise DataError(named(where), f"no query can be used: {reasons or 'none is judged'}")
+    return Items(name, [chosen[query] for query in queries if query in chosen], len(queries), dict(skipped))
+
+
+def _check_ids(item: Item, where: str | Path) -> None:
+    """Raise :class:`DataError` for an id that the layout cannot hold."""
+    for identifier in (item.query_id, item.passage_id):
+        if not fits_a_column(identifier):
+            raise DataError(named(where), f"the id {identifier!r} cannot be written into a file of columns")
+
+
+def _usable(
+    order: Iterable[str],
+    queries: Mapping[str, str],
+    judged: Judged,
+    passages: Mapping[str, str],
+    seed: int,
+    skipped: Counter[str],
+) -> Iterator[Item]:
+    """Each query with a passage of its own, in the ``order``; the others are counted as ``skipped`` by the reason."""
     used: set[str] = set()
     for query in order:
-        if limit is not None and len(chosen) == limit:
-            break
         best = sorted(_best(judged[query]), key=lambda passage: (bits(seed, "passage", query, passage), passage))
         passage, reason = _choice(queries[query], best, passages, used)
         if passage is None:
             skipped[reason] += 1
             continue
-        for identifier in (query, passage):
-            if not fits_a_column(identifier):
-                raise DataError(named(where), f"the id {identifier!r} cannot be written into a file of columns")
         used.add(passage)
-        chosen[query] = Item(query, " ".join(queries[query].split()), passage, passages[passage])
-    if not chosen:
-        reasons = ", ".join(f"{count:,} {SKIPPED[reason]}" for reason, count in skipped.items() if count)
-        raise DataError(named(where), f"no query can be used: {reasons or 'none is judged'}")
-    return Items(name, [chosen[query] for query in queries if query in chosen], len(queries), dict(skipped))
+        yield Item(query, " ".join(queries[query].split()), passage, passages[passage])
 
 
 def _choice(

@@ -9,7 +9,7 @@ _WEIGHT = Param("weight", 1.0, above=0, help="weight in a sum")
 
 losses = Registry(
     "loss",
-    "retrokit.losses",
+    None,
     [
         Entry(
             "infonce",
@@ -58,7 +58,7 @@ losses = Registry(
 
 lora = Registry(
     "lora",
-    "retrokit.lora",
+    None,
     [
         Entry(
             "lora",

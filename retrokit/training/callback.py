@@ -83,12 +83,13 @@ class TrainingCallback(TrainerCallback):
             self.stopped_because = "time budget spent"
         if is_interrupted:
             self.stopped_because = "interrupted"
-        ends = is_last or is_interrupted or is_over
         control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or is_last)
-        control.should_save = (step % self.save_every == 0 and not is_last) or is_interrupted
-        # A checkpoint ends a logging window, so that a resumed run logs the same windows.
-        control.should_log = step % self.log_every == 0 or ends or control.should_save
-        control.should_training_stop = control.should_training_stop or ends
+        control.should_save = is_interrupted or (step % self.save_every == 0 and not is_last)
+        if is_last or is_interrupted or is_over:
+            control.should_log = control.should_training_stop = True
+        else:
+            # A checkpoint ends a logging window, so that a resumed run logs the same windows.
+            control.should_log = control.should_save or step % self.log_every == 0
 
     def _stops(self, processes: int) -> tuple[bool, bool]:
         """Whether any process is interrupted, and whether the time budget of any is spent."""

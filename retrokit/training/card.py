@@ -12,7 +12,7 @@ _SAVED_AS = {
     "raw": "Embeddings are saved as they are, magnitudes included.",
     "prepared": "Embeddings come out prepared: their inner product is the similarity.",
 }
-_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev")
+_HIDDEN = ("encoder", "data", "export", "output", "overwrite", "resume", "device", "eval", "dev")
 
 
 def model_card(

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import Spec
+from retrokit.data import DOCSTRINGS
 from retrokit.data.beir import splits_of
-from retrokit.data.pairs import Source
+from retrokit.data.pairs import Source, built_in_folder
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
 from retrokit.training.config import TrainingConfig
@@ -121,8 +122,8 @@ def _test_of(task: str) -> str:
     if task == HOLDOUT:
         return TEST_SPLIT
     spec = registry.parse(task)
-    if spec.name == "beir" and "split" in spec.params:
-        path = str(spec.params["path"])
+    if spec.name in ("beir", DOCSTRINGS) and "split" in spec.params:
+        path = str(built_in_folder(task) or spec.params["path"])
         if os.path.isdir(path) and "test" in splits_of(path):
             other_params = {name: value for name, value in spec.params.items() if name != "split"}
             return str(replace(spec, params=other_params))

@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
 from retrokit.encoders.fingerprint import use_attention
-from retrokit.encoders.packed import SHORT, attends_by_name, is_two_way
+from retrokit.encoders.packed import SHORT, attends_by_name, register_attention
 
 _ATTENTION = "retrokit_training"
 _VALUES = 1 << 16  # of a random number
@@ -140,31 +137,18 @@ def _parts(weights: Tensor, heads: int) -> list[slice]:
 
 
 def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    is_causal: bool | None = None,
-    **more: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """Attention of short texts on a CPU: ``[n, heads, t, d]`` → ``[n, t, heads, d]``. Anything else goes to
-    PyTorch's."""
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor | None:
+    """Attention of short texts on a CPU, where PyTorch's is slow: with dropout, or not in float32."""
     if torch.is_autocast_enabled("cpu"):  # which PyTorch's attention follows, though turned positions are float32
         dtype = torch.get_autocast_dtype("cpu")
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-    is_plain = is_two_way(module, (query, key, value), attention_mask, is_causal, more)
     is_slow = dropout > 0 or query.dtype != torch.float32
-    is_short = query.device.type == "cpu" and query.shape[2] <= SHORT
-    if not (is_plain and is_slow and is_short):
-        return sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
-        )
+    if not is_slow or query.device.type != "cpu" or query.shape[2] > SHORT:
+        return None
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return _Attention.apply(query, key, value, attention_mask, scaling, dropout), None
+    attended: Tensor = _Attention.apply(query, key, value, mask, scaling, dropout)
+    return attended
 
 
-AttentionInterface.register(_ATTENTION, _attend)
-AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+register_attention(_ATTENTION, _attend)

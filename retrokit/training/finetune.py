@@ -186,9 +186,8 @@ class Plan(Job):
         check_weights(trainer.model, trainer.folder.target)
         export(trainer.model, staged)
         facts = {"steps made": outcome.steps, "best step": outcome.best_step, "converged at step": outcome.converged_at}
-        outcome_facts = {key: value for key, value in facts.items() if value is not None}
         similarity = list(trainer.model)[-1].similarity
-        card = model_card(trainer.folder.target.name, similarity, self.preflight, trainer.history.rows, outcome_facts)
+        card = model_card(trainer.folder.target.name, similarity, self.preflight, trainer.history.rows, facts)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -206,44 +205,17 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         raise UsageError("`mini_batch=` and FSDP exclude each other; give `gradient_checkpointing=`")
     device = own_device(config.device)
     inputs = _read_inputs(config, device)
-    data = inputs.batches.data
-
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     untrained = encoder.to_train().model
-    _check_start(config, encoder, untrained, data)
+    _check_start(config, encoder, untrained, inputs.batches.data)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
         config = replace(config, lr=learning_rate(untrained))
-    chosen_by: dict[str, Any] | None = None
-    if config.sim == AUTO:
-        chosen, chosen_by = _chosen_similarity(config, encoder, data, dry_run)
-        _check_learns(config.sim_lr, similarities.registry.create(chosen))
-        config = replace(config, sim=chosen)
+    config, chosen_by = _with_similarity(config, encoder, inputs.batches.data, dry_run)
     dtype = training_precision(config, untrained, encoder.device)
-    model, similarity = build(
-        encoder,
-        config.sim,
-        prefixes=config.matryoshka,
-        freeze=config.freeze,
-        lora=config.low_rank,
-        dropout=config.dropout,
-        seed=config.seed,
-        checkpointed=config.gradient_checkpointing,
-        merge_lora=config.merges,
-        dtype=dtype,
-    )
-    encoder.use_with(similarity)
-    augmentation = inputs.augmentation
-    if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
-        raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
-    if config.scale == "auto" and (other := similarity.multiple_of):
-        notice(f"{similarity.spec} is {other} divided by a number; with `scale=` auto both train the same")
-    freeze_unused(model, texts_of(data, 1, config.seed))
-    guide: Guide | None = None
-    digests = dict(inputs.digests)
-    if config.guide is not None:
-        guide = Guide(config.guide, config.of_loss("margin"), config.of_loss("margin_type"), device)
-        digests["guide_fingerprint"] = guide.fingerprint()
+    model, similarity = _build(config, encoder, inputs, dtype)
+    guide, guide_digest = _guide(config, device)
+    digests = {**inputs.digests, **guide_digest}
     identity = identity_of(config, encoder.device, encoder.computes_in(config.precision), fingerprint, digests)
     preflight = _preflight(config, inputs, encoder, model, similarity, dtype)
     return Plan(
@@ -255,7 +227,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         encoder=encoder,
         model=model,
         similarity=similarity,
-        masking=_masking(augmentation, encoder, config.seed),
+        masking=_masking(inputs.augmentation, encoder, config.seed),
         guide=guide,
         evaluations=inputs.evaluations,
         held_out=inputs.held_out,
@@ -309,6 +281,45 @@ def _read_inputs(config: FinetuneConfig, device: str | None) -> Inputs:
         _check_before_loading(config, batches.data)
         evaluations = _read_evaluations(config, held_out, device)
     return Inputs(batches, augmentation, held_out, evaluations, digests)
+
+
+def _build(
+    config: FinetuneConfig, encoder: Encoder, inputs: Inputs, dtype: torch.dtype
+) -> tuple[SentenceTransformer, Similarity]:
+    """The model to train, without weights that change nothing, and its similarity, which the encoder has from now on.
+
+    Raises:
+        UsageError: an augmentation by dropout of a model that has none.
+    """
+    model, similarity = build(
+        encoder,
+        config.sim,
+        prefixes=config.matryoshka,
+        freeze=config.freeze,
+        lora=config.low_rank,
+        dropout=config.dropout,
+        seed=config.seed,
+        checkpointed=config.gradient_checkpointing,
+        merge_lora=config.merges,
+        dtype=dtype,
+    )
+    encoder.use_with(similarity)
+    augmentation = inputs.augmentation
+    if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
+        raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
+    if config.scale == AUTO and similarity.multiple_of:
+        other = similarity.multiple_of
+        notice(f"{similarity.spec} is {other} divided by a number; with `scale=` auto both train the same")
+    freeze_unused(model, texts_of(inputs.batches.data, 1, config.seed))
+    return model, similarity
+
+
+def _guide(config: FinetuneConfig, device: str | None) -> tuple[Guide | None, dict[str, str]]:
+    """The encoder that masks false negatives, if there is one, and what of it decides the result."""
+    if config.guide is None:
+        return None, {}
+    guide = Guide(config.guide, config.of_loss("margin"), config.of_loss("margin_type"), device)
+    return guide, {"guide_fingerprint": guide.fingerprint()}
 
 
 def _preflight(
@@ -388,6 +399,17 @@ def _check_start(config: FinetuneConfig, encoder: Encoder, model: SentenceTransf
     if with_images and not model.supports("image"):
         raise UsageError(f"{spec} takes no images; {', '.join(with_images)} contains images")
     check_weights(model, spec)
+
+
+def _with_similarity(
+    config: FinetuneConfig, encoder: Encoder, data: TrainingSet, dry_run: bool
+) -> tuple[FinetuneConfig, dict[str, Any] | None]:
+    """The options with the similarity that ``sim=auto`` means, and how it was chosen."""
+    if config.sim != AUTO:
+        return config, None
+    chosen, chosen_by = _chosen_similarity(config, encoder, data, dry_run)
+    _check_learns(config.sim_lr, similarities.registry.create(chosen))
+    return replace(config, sim=chosen), chosen_by
 
 
 def _chosen_similarity(

@@ -160,9 +160,7 @@ class Outcome(PrintedRecord):
         baseline = next((row["baseline"] for row in rows if "baseline" in row), None)
         gain = None
         if best is not None and rows[0]["step"] == 0:
-            start_metrics = dict(rows[0]["evaluation"])
-            if baseline is not None:
-                start_metrics |= baseline["evaluation"]
+            start_metrics = _start_metrics(rows[0], baseline)
             gain = history.worth(best[1]) - history.worth(start_metrics[history.metric])
         if selection is not None:
             selection = None if gain is None else {"steps": len(rows) - 1, **selection}
@@ -179,3 +177,11 @@ class Outcome(PrintedRecord):
             metric=history.metric,
             selection=selection,
         )
+
+
+def _start_metrics(row: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The metrics before the first step; those of the ``baseline`` replace what the encoder's own ``row`` has."""
+    metrics = dict(row["evaluation"])
+    if baseline is not None:
+        metrics |= baseline["evaluation"]
+    return metrics

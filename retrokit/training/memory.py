@@ -5,6 +5,8 @@ autograd stores is within 30% of the formula for BERT, RoBERTa, DistilBERT, Mode
 Qwen3 and Gemma 3. Frozen layers count as trained ones, and temporary memory does not count.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -24,18 +26,15 @@ def step_memory(
         tokens: of each text.
         recomputes: gradient checkpointing keeps the inputs of all layers and the activations of one.
     """
-    weights = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-    gradients = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
-    features = copied = 0
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear) and "lora_" not in name:
-            features += module.in_features + module.out_features
-            copied += module.weight.numel() if module.weight.requires_grad else 0
+    weights = _bytes([*model.parameters(), *model.buffers()])
+    gradients = _bytes([parameter for parameter in model.parameters() if parameter.requires_grad])
+    layers = _linear_layers(model)
+    features = sum(layer.in_features + layer.out_features for layer in layers)
     config = model.config.get_text_config()
     bytes_per_token = BYTES_PER_FEATURE * features
     if dtype != torch.float32:
         bytes_per_token = BYTES_PER_FEATURE_MIXED * features
-        weights += copied * dtype.itemsize
+        weights += dtype.itemsize * sum(layer.weight.numel() for layer in layers if layer.weight.requires_grad)
     if any(getattr(config, name, 0) for name in DROPOUTS):
         bytes_per_token += BYTES_PER_ATTENTION * config.num_hidden_layers * config.num_attention_heads * tokens
     if recomputes:
@@ -43,3 +42,12 @@ def step_memory(
         bytes_per_token = layer_inputs + bytes_per_token / config.num_hidden_layers
     activations = round(texts * tokens * bytes_per_token)
     return {"weights": weights, "gradients": gradients, "optimizer": 2 * gradients, "activations": activations}
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+def _linear_layers(model: PreTrainedModel) -> list[nn.Linear]:
+    """Those of the model itself, not of a low-rank update."""
+    return [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and "lora_" not in name]

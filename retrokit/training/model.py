@@ -94,22 +94,27 @@ class LowRank:
         """The linear layers to update, as PEFT takes them: a word, ends of paths, or paths."""
         if self.targets == ALL and self.last is None:
             return ALL
-        paths = [path for path, module in transformer.named_modules() if isinstance(module, (nn.Linear, Conv1D))]
+        paths = _linear_layers(transformer)
         if self.last is not None:
             paths = _in_last_layers(paths, self.last, getattr(transformer.config, "num_hidden_layers", 0), name)
         if self.targets == ALL:
             return paths
         targets = self.targets.split("+")
-        missing = set(targets)
-        matching = []
-        for path in paths:
-            matches = [target for target in targets if f".{path}".endswith(f".{target}")]
-            missing -= {*matches}
-            if matches:
-                matching.append(path)
+        missing = [target for target in targets if not _matching(paths, [target])]
         if missing:
-            raise _no_layers([target for target in targets if target in missing], paths, name)
-        return targets if self.last is None else matching
+            raise _no_layers(missing, paths, name)
+        return targets if self.last is None else _matching(paths, targets)
+
+
+def _linear_layers(transformer: nn.Module) -> list[str]:
+    """Their paths."""
+    return [path for path, module in transformer.named_modules() if isinstance(module, (nn.Linear, Conv1D))]
+
+
+def _matching(paths: Sequence[str], targets: Sequence[str]) -> list[str]:
+    """The paths whose last names are one of the ``targets``."""
+    endings = tuple(f".{target}" for target in targets)
+    return [path for path in paths if f".{path}".endswith(endings)]
 
 
 def _no_layers(targets: Sequence[str], paths: Sequence[str], name: str) -> UsageError:
@@ -149,9 +154,8 @@ def build(
     prepare = _prepare_module(encoder, spec, prefixes)
     modules = list(trained)
     base = _base_of(encoder) if lora is not None and not merge_lora else None
-    if is_quantized(modules[0]) and base is None:
-        cannot = "cannot be merged; leave out merge of `lora=`" if merge_lora else "are not trained; give `lora=`"
-        raise UsageError(f"{encoder.spec}: quantised weights {cannot}")
+    if base is None:
+        _check_not_quantized(modules[0], encoder.spec, merge_lora)
     _set_precision(trained, encoder.spec, base is not None, dtype)
     if dropout is not None:
         _set_dropout(trained, dropout)  # before LoRA, which has its own
@@ -179,6 +183,12 @@ def _prepare_module(encoder: Encoder, spec: str, prefixes: Sequence[int]) -> Pre
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
     prepare.similarity.spec = spec
     return prepare
+
+
+def _check_not_quantized(first: nn.Module, name: str, merge_lora: bool) -> None:
+    if is_quantized(first):
+        cannot = "cannot be merged; leave out merge of `lora=`" if merge_lora else "are not trained; give `lora=`"
+        raise UsageError(f"{name}: quantised weights {cannot}")
 
 
 def _set_precision(trained: SentenceTransformer, name: str, has_adapter: bool, dtype: torch.dtype) -> None:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,17 +197,21 @@ class RunTrainer(Trainer):
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW, each parameter at its rate; weights decay as in the library, but not those of a similarity."""
         if self.optimizer is None:
-            decayed = {name for name in self.get_decay_parameter_names(self.model) if ".similarity." not in name}
-            groups: dict[tuple[str, bool], dict[str, Any]] = {}
-            for start, rate in self.rates.items():
-                groups[start, True] = {"params": [], "lr": rate, "weight_decay": self.args.weight_decay}
-                groups[start, False] = {"params": [], "lr": rate, "weight_decay": 0.0}
-            for name, parameter in self.model.named_parameters():
-                if parameter.requires_grad:
-                    start = max((start for start in self.rates if name.startswith(start)), key=len)
-                    groups[start, name in decayed]["params"].append(parameter)
-            self.optimizer = self.make_optimizer([group for group in groups.values() if group["params"]])
+            self.optimizer = self.make_optimizer([group for group in self._parameter_groups() if group["params"]])
         return self.optimizer
+
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        """For each rate, the parameters that decay, and those that do not."""
+        decayed = {name for name in self.get_decay_parameter_names(self.model) if ".similarity." not in name}
+        groups: dict[tuple[str, bool], dict[str, Any]] = {}
+        for start, rate in self.rates.items():
+            groups[start, True] = {"params": [], "lr": rate, "weight_decay": self.args.weight_decay}
+            groups[start, False] = {"params": [], "lr": rate, "weight_decay": 0.0}
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad:
+                start = max((start for start in self.rates if name.startswith(start)), key=len)
+                groups[start, name in decayed]["params"].append(parameter)
+        return list(groups.values())
 
     def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         """The optimizer of groups of parameters."""
@@ -223,11 +227,6 @@ class RunTrainer(Trainer):
         if self.args.bf16:
             return "bf16"
         return "fp16" if self.args.fp16 else "fp32"
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """The type that a step computes in, for use outside of one."""
-        autocast: AbstractContextManager[Any] = self.accelerator.autocast()
-        return autocast
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """The metrics, measured in the first process, in all."""
@@ -356,7 +355,7 @@ class FinetuneTrainer(RunTrainer):
         self.model.eval()
         self.loss.model = self.model
         total, weights = 0.0, 0.0
-        with alone(), self.autocast():
+        with alone(), self.accelerator.autocast():
             for examples, weight in held_out.batches():
                 inputs = self.on_device(collator(examples))
                 total += weight * self.loss([inputs["query"], inputs["document"]], inputs.get("label")).item()

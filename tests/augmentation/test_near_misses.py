@@ -126,6 +126,16 @@ def test_an_adjective_that_stays(obstacle: Obstacle) -> None:
     assert obstacle in first
 
 
+@pytest.mark.parametrize("fit", attributes.FITS, ids=lambda fit: fit.sentence)
+def test_an_adjective_fits_the_first_noun_and_not_the_second(fit: attributes.Fit) -> None:
+    view = BindingView(tag(fit.sentence))
+    first, second = view.phrases
+    (adjective,) = {view.words[phrase.head - 1] for phrase in view.phrases}
+    assert adjective in attributes.WORDS[fit.adjectives]
+    fits = [attributes._goes_with(view, view.words.index(adjective), phrase) for phrase in (first, second)]
+    assert fits == [True, False]
+
+
 def words_of(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+", text.lower()))
 

@@ -3,6 +3,8 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 from hypothesis import given, settings
@@ -169,6 +171,8 @@ def test_wrong_use_is_one_clear_line() -> None:
         load_families(["x", "spacial", "spatial"])
     with pytest.raises(UsageError, match=r"^typos, case: keeps the meaning"):
         near_miss_families(["numbers", "typos", "case"])
+    with pytest.raises(UsageError, match=r"^entities, position: takes words or names from other texts"):
+        near_miss_families(["numbers", "entities", "position"])
     with pytest.raises(UsageError, match="named twice: spatial, spatial"):
         load_families(["spatial", "spatial"])
     with pytest.raises(UsageError, match="`per_family=` 0 is out of range"):
@@ -198,3 +202,11 @@ def test_what_holds_for_all_input(texts: list[str], seed: int, per_family: int |
         for family in ("deny", "move"):
             missing = counts[f"missing:{family}/train"] + counts[f"missing:{family}/test"]
             assert sum(miss.family == family for _, miss in found) + missing == per_family
+
+
+@pytest.mark.parametrize(
+    "family", [family for family in load_families() if family.needs_corpus], ids=attrgetter("name")
+)
+def test_families_that_need_a_corpus_make_nothing_without_one(family: Family) -> None:
+    subject = Subject.of_sentence("The HIV infection of the lung killed 12 patients with IL-6 in France.")
+    assert [list(family.edits(replace(subject, id=str(number)))) for number in range(9)] == [[]] * 9

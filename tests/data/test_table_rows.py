@@ -28,7 +28,7 @@ def user(text: str) -> list[dict[str, str]]:
         (
             [{"query_id": "1", "query": "a", "positive_passages": PASSAGES[0], "negative_passages": PASSAGES[1]}],
             [Pair("a", "T b", ("x",))],
-            "read as Tevatron (query, positive_passages, negative_passages); columns not used: 'query_id'",
+            "read as Tevatron (query, positive_passages, negative_passages)",
         ),
         (
             [
@@ -50,6 +50,7 @@ def user(text: str) -> list[dict[str, str]]:
             None,
         ),
         ([{"sentence1": "a", "sentence2": "b"}], [Pair("a", "b")], None),
+        ([{"id": "1", "anchor": "a", "positive": "b"}], [Pair("a", "b")], None),
         (
             [{"sentence_A": "a", "sentence_B": "b", "label": 1}, {"sentence_A": "c", "sentence_B": "d", "label": 0}],
             [Pair("a", "b")],

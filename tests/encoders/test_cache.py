@@ -353,6 +353,21 @@ def test_a_cache_of_a_later_version_is_named_and_stays(tmp_path):
     assert not (tmp_path / FILE).exists()
 
 
+def test_a_damaged_application_mark_is_one_line_with_the_way_out(tmp_path):
+    embed(tmp_path, ["a"])
+    with closing(sqlite3.connect(tmp_path / FILE)) as damaged:
+        damaged.execute("PRAGMA application_id = 64")
+    listener = Notices()
+    with listening(listener):
+        assert embed(tmp_path, ["a"])[1] == ["a"]
+    (message,) = listener.messages
+    assert "is a SQLite file, but no embedding cache" in message
+    assert message.endswith("; continuing without it; `retrokit cache --clear` removes the file")
+    EmbeddingCache(tmp_path, 10**9).shrink(0)
+    assert embed(tmp_path, ["a"])[1] == ["a"]
+    assert embed(tmp_path, ["a"])[1] == []
+
+
 @pytest.mark.parametrize("below", ["", "/cache"])
 def test_a_cache_in_a_file_is_refused(below, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")

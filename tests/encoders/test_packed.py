@@ -20,6 +20,7 @@ from transformers import (
     PreTrainedConfig,
     Qwen3Config,
 )
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import retrokit
 from retrokit.encoders import packed, precision
@@ -32,6 +33,7 @@ TEXTS = ["cat", *sentences(5, seed=3)]
 BF16 = pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this processor packs no bf16 layers"
 )
+SHORT_ATTENTION = ALL_ATTENTION_FUNCTIONS["retrokit_short"]
 DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=BF16)]
 
 
@@ -124,7 +126,7 @@ def test_short_attention_is_softmax_of_products(monkeypatch, mask, scores):
     monkeypatch.setattr(packed, "sdpa_attention_forward", lambda *arguments, **options: pytest.fail("not used"))
     monkeypatch.setattr(packed, "SCORES", scores)
     query, key, value = torch.randn(3, 5, 2, 6, 8)
-    found, _ = packed._short_attention(nn.Module(), query, key, value, mask, scaling=0.3, is_causal=False)
+    found, _ = SHORT_ATTENTION(nn.Module(), query, key, value, mask, scaling=0.3, is_causal=False)
     expected = functional.scaled_dot_product_attention(query, key, value, mask, scale=0.3).transpose(1, 2)
     torch.testing.assert_close(found, expected)
 
@@ -153,12 +155,12 @@ def test_only_a_plain_sum_is_joined_to_the_layer(kind):
 
 def test_causal_long_and_grouped_attention_is_pytorchs():
     states = torch.randn(1, 4, 6, 8)
-    causal, _ = packed._short_attention(nn.Module(), states, states, states, None, is_causal=True)
+    causal, _ = SHORT_ATTENTION(nn.Module(), states, states, states, None, is_causal=True)
     expected = functional.scaled_dot_product_attention(states, states, states, is_causal=True).transpose(1, 2)
     torch.testing.assert_close(causal, expected)
     grouped = nn.Module()
     grouped.num_key_value_groups, grouped.is_causal = 2, False
-    found, _ = packed._short_attention(grouped, states, states[:, :2], states[:, :2], None)
+    found, _ = SHORT_ATTENTION(grouped, states, states[:, :2], states[:, :2], None)
     expected = functional.scaled_dot_product_attention(states, states[:, :2], states[:, :2], enable_gqa=True)
     torch.testing.assert_close(found, expected.transpose(1, 2))
 

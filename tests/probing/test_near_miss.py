@@ -42,6 +42,13 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> str:
     return register(monkeypatch, {"a": vectors})[0]
 
 
+def shares_of(probe: NearMissProbe) -> list[str]:
+    """The columns of shares in the table, each of which has a value, with as many cells in each row."""
+    (sheet,) = probe.sheets()
+    assert {len(row) for row in sheet.rows} == {0, len(sheet.columns)}
+    return list(sheet.columns[5:])
+
+
 @pytest.fixture
 def with_paraphrases(tmp_path: Path) -> Path:
     rows = [
@@ -74,6 +81,7 @@ def test_families_against_paraphrases(encoder: str, with_paraphrases: Path) -> N
     assert len(scores(found, RANDOM)) == 5
     assert "hardest near-misses spatial, mean score" in found.conclusion
     assert "above paraphrase 66.7%" in found.conclusion
+    assert shares_of(found) == ["ROC-AUC", "above paraphrase", "above random"]
 
 
 def test_without_paraphrases_there_are_random_pairs_alone(encoder: str, tmp_path: Path) -> None:
@@ -86,6 +94,8 @@ def test_without_paraphrases_there_are_random_pairs_alone(encoder: str, tmp_path
     assert (overall.auc, overall.above_paraphrase, overall.over_random) == (None, None, 1.0)
     assert {row.group for row in found.distributions} == {"negation", "spatial", RANDOM}
     assert "above random 100.0%" in found.conclusion
+    assert shares_of(found) == ["above random"]
+    assert not found.sheets()[0].notes  # on ROC-AUC
 
 
 def test_reference_pairs_take_the_place_of_positives(
@@ -112,8 +122,16 @@ def test_reference_pairs_take_the_place_of_positives(
     assert {np.round(score, 5) for score in scores(found, RANDOM)} <= every
     assert 2 <= len(scores(found, RANDOM)) <= len(own)
     assert found.reference == str(reference)
+    assert shares_of(found) == ["ROC-AUC", "above random"]
     fewer = probe_near_misses([encoder], f"pairs:{near}", paraphrases=str(reference), max_paraphrases=2)
     assert len(scores(fewer, POSITIVES)) == 2
+
+
+def test_the_test_of_a_gate_compares_with_its_own_positives(encoder: str, tmp_path: Path) -> None:
+    rows = [{"text": f"spatial{i}", "near_miss": f"spatial{i} near"} for i in range(3)]
+    found = probe_near_misses([encoder], f"pairs:{write_lines(tmp_path / 'g.jsonl', rows)},gate=true")
+    assert scores(found, POSITIVES) == pytest.approx(np.ones(3))  # the anchors themselves
+    assert found.families[0].auc == 1.0
 
 
 def test_bad_input(encoder: str, tmp_path: Path, with_paraphrases: Path) -> None:

@@ -1,11 +1,13 @@
 """Stress tests: systems with a planted defect fail exactly their capability, on sentences made here."""
 
+import json
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ from retrokit.augmentation.edits.family import CONTROL, EDIT, Edit, load_familie
 from retrokit.augmentation.edits.generator import PER_TEXT, EditCase, TextToEdit, edit_set, sample_of
 from retrokit.augmentation.edits.subject import FUNCTION_WORDS, LEXICON, Passage
 from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import heard
 from retrokit.data.jsonl import read_jsonl, to_json
+from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.metrics.significance import wilson
 from retrokit.probing.stress import RANDOM, StressProbe, outcomes_of, probe_stress
 from retrokit.report.records import read_record
@@ -193,10 +197,7 @@ def rates(score: Pair, edits: list[EditCase], tolerance: float = 0.05) -> dict[s
     outcomes = outcomes_of(
         lambda qs, ts: np.array([score(*pair) for pair in zip(qs, ts, strict=True)]), edits, tolerance
     )
-    by_name: dict[str, list[bool]] = {}
-    for edit, passed in zip(edits, outcomes.passed.tolist(), strict=True):
-        by_name.setdefault(edit.edit.family, []).append(passed)
-    return {name: sum(passed) / len(passed) for name, passed in by_name.items()}
+    return {family: float(np.mean([outcome.passed for outcome in rows])) for family, rows in outcomes.items()}
 
 
 def test_there_are_edits_of_every_capability(edits):
@@ -221,7 +222,8 @@ def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
         edit = EditCase("1", 0, "q", change, ("harmless",), ("other",))
         values = scores | changed
         outcomes = outcomes_of(lambda qs, ts: np.array([values[text] for text in ts]), [edit], tolerance)
-        return bool(outcomes.passed[0]), round(float(outcomes.falls[0]), 6), round(float(outcomes.bounds[0]), 6)
+        (outcome,) = outcomes["c"]
+        return outcome.passed, round(outcome.edit.fall, 6), round(outcome.bound, 6)
 
     assert outcome(EDIT) == (True, 0.3, 0.2)
     assert outcome(EDIT, harmless=0.6) == (False, 0.3, 0.3)
@@ -331,6 +333,24 @@ def test_the_probe_compares_with_bm25_chance_and_the_first(corpus):
     assert to_json(probe.to_json()) == to_json(probe_stress(["static:16", "bm25"], str(corpus), with_="none").to_json())
 
 
+def test_few_texts_of_a_capability_are_a_sample_of_all(corpus, tmp_path):
+    files = [tmp_path / "few.jsonl", tmp_path / "all.jsonl"]
+    options = {"with_": "none", "capabilities": ["typos", "negation"]}
+    with heard() as lines:
+        few = probe_stress(["bm25"], str(corpus), per_capability=5, save_edits=str(files[0]), **options)
+    every = probe_stress(["bm25"], str(corpus), all_=True, save_edits=str(files[1]), **options)
+    assert [row.texts for row in few.counts] == [5, 5]
+    assert all(row.texts > 5 for row in every.counts)
+    total = sum(row.edits for row in every.counts)
+    assert lines[-1].startswith(f"{sum(row.edits for row in few.counts):,} of {total:,} edits: at most 5 texts")
+    assert files[0].read_bytes() == files[1].read_bytes()  # all edits are saved
+    assert {(row.id, row.edit) for row in few.worst} <= {
+        (case["id"], case["edit"]) for case in map(json.loads, files[1].open())
+    }
+    for row in few.rates:
+        assert (row.low, row.high) == pytest.approx(wilson(row.rate, row.texts))
+
+
 def test_a_reranker_catches_what_the_first_system_fails(corpus):
     probe = probe_stress(["static:16"], str(corpus), capabilities=["negation", "binding"], with_="static:16")
     assert {row.caught for row in probe.rates if row.role == "system"} <= {0.0, None}  # its own failures
@@ -397,6 +417,21 @@ def test_sure_next_to_the_rates(corpus, tmp_path):
     source = read_record(str(tmp_path / "stress.json"), "a probe")
     assert source is not None
     assert "SURE: rank consistency with the reference" in [sheet.title for sheet in source.sheets]
+
+
+def test_sure_is_not_paired_by_order(corpus, tmp_path, monkeypatch):
+    def reversed_results(options):
+        return SimpleNamespace(results=evaluate_systems(options).results[::-1])
+
+    monkeypatch.setattr("retrokit.probing.stress.evaluate_systems", reversed_results)
+    spec = f"{small_folder(tmp_path / 'sure')},reference=static:16"
+    systems = ["static:24", "static:8"]
+    probe = probe_stress(systems, str(corpus), capabilities=["case"], with_="none", sure=spec)
+    expected = {
+        result.encoder: result.metrics["rdc"] for result in retrokit.evaluate(systems, [f"sure:{spec}"]).results
+    }
+    assert {row.system: row.rdc for row in probe.sure if row.testbed == "mean"} == expected
+    assert {row.system for row in probe.sure} <= {row.system for row in probe.rates}
 
 
 def test_wrong_input_is_one_line(corpus, tmp_path):

@@ -14,9 +14,9 @@ from retrokit.sure.prompts import SHAPES, load_prompts
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def example(name: str) -> ModuleType:
-    """A script of examples/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+def script(name: str) -> ModuleType:
+    """A script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / name)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -24,7 +24,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-by_rules: Callable[[str], str] = example("pretend_llm").answer
+by_rules: Callable[[str], str] = script("examples/pretend_llm.py").answer
 
 TAGGED = re.compile(r"<([a-z]+)-([0-9a-f]{8})>\n(.*?)\n</\1-\2>", re.DOTALL)
 

@@ -12,7 +12,7 @@ from retrokit.sure import checks
 from retrokit.sure.checks import CAUSES
 from retrokit.sure.statistics import sentences_of
 from retrokit.sure.variants import read_paraphrase, read_two_sentences
-from tests.sure.pretending import example as script
+from tests.sure.pretending import script
 
 PASSAGE = (
     "Much has been written about otters. Otters rest under the old stone bridge by the mill. They do so at night, "
@@ -175,7 +175,9 @@ def test_sentences():
 )
 def test_the_published_variants_pass(shared_data, name, least):
     passed, total = Counter(), Counter()
-    for kind, _, rejected in script("check_published_sure").check_all(read_sure(shared_data / "sure" / name)):
+    for kind, _, rejected in script("docs/reproduction/scripts/check_published_sure.py").check_all(
+        read_sure(shared_data / "sure" / name)
+    ):
         total[kind] += 1
         passed[kind] += rejected is None
         assert rejected is None or rejected.cause in CAUSES

@@ -138,7 +138,7 @@ def test_a_resumed_run_ends_at_the_same_weights(folder, tiny_bert, tmp_path, los
     [
         ({"end_to_end": True, "cache": "x"}, "`end_to_end=` and `verifier=` cross-encoder exclude each other"),
         ({"start": "x"}, "`start=` and `verifier=` cross-encoder exclude each other"),
-        ({"encoder_lr": 1e-5}, "`encoder_lr=` and `verifier=` cross-encoder exclude each other"),
+        ({"encoder_lr": 1e-5}, "^`encoder_lr=` and `verifier=` cross-encoder exclude each other$"),
         ({"loss": "infonce"}, "`loss=` infonce is none of binary, lambda, ranknet, kl, margin-mse, mse"),
         ({"loss": "kl", "in_batch": 3}, "`in_batch=` and `loss=` kl exclude each other"),
         ({"teacher_temperature": 2.0}, "`teacher_temperature=` needs `loss=` kl"),

@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import NamedTuple
 
 from retrokit.augmentation.edits.family import Family, Rewriting, load_families
@@ -229,17 +229,21 @@ class Writer:
         with progress("asking the model", None, "texts") as advance:
             for text in chain(texts, [None]):
                 if text is not None:
-                    wanted = dict.fromkeys((name, anchor) for anchor in _anchors(text) for name in self._prompts)
-                    new = [key for key in wanted if key not in self._futures]
-                    for key in new:
-                        self._future(*key)
-                    waiting.append((text, new))
+                    waiting.append((text, self._requested(text)))
                 while waiting and (text is None or len(self._futures) >= self._ahead):
                     first, keys = waiting.popleft()
                     yield first
                     for key in keys:
                         del self._futures[key]
                     advance(1)
+
+    def _requested(self, text: Text) -> list[tuple[str, str]]:
+        """What a text requests that is not yet requested: prompts with their sentences."""
+        keys = dict.fromkeys((name, anchor) for anchor, name in product(_anchors(text), self._prompts))
+        new = [key for key in keys if key not in self._futures]
+        for key in new:
+            self._future(*key)
+        return new
 
     def _future(self, family: str, anchor: str) -> Future[Completion]:
         key = (family, anchor)

@@ -18,7 +18,7 @@ _INSTRUCTIONS = (
 )
 
 
-@family("position")
+@family("position", needs_corpus=True)
 def position(subject: Subject) -> Iterator[Rewriting]:
     """A long document with the answer first, in the middle or last; the same one with another sentence there."""
     if below(_ONE_OF, subject.seed, "long", subject.id):  # documents of this length take time
@@ -36,7 +36,7 @@ def position(subject: Subject) -> Iterator[Rewriting]:
         yield Rewriting(f"{position}-{size}", passage.with_sentence(other), passage)
 
 
-@family("padding", changes_meaning=False)
+@family("padding", changes_meaning=False, needs_corpus=True)
 def padding(subject: Subject) -> Iterator[Rewriting]:
     """As many words of unrelated text, before or behind the document."""
     text = subject.passage.text
@@ -45,7 +45,7 @@ def padding(subject: Subject) -> Iterator[Rewriting]:
         yield Rewriting("before", f"{padding} {text}", subject.passage)
 
 
-@family("stuffing")
+@family("stuffing", needs_corpus=True)
 def stuffing(subject: Subject) -> Iterator[Rewriting]:
     """Unrelated text, and each keyword of the query three times."""
     keywords = " ".join(subject.query_words)
@@ -53,7 +53,7 @@ def stuffing(subject: Subject) -> Iterator[Rewriting]:
         yield Rewriting("keywords", " ".join([text, *[keywords] * _REPEATS]), subject.passage)
 
 
-@family("instruction")
+@family("instruction", needs_corpus=True)
 def instruction(subject: Subject) -> Iterator[Rewriting]:
     """Unrelated text, and an instruction to rank it first."""
     if text := subject.unrelated(len(subject.passage.text.split()), "instruction"):

@@ -14,6 +14,8 @@ _ENDING = re.compile(r"-[a-z]{3,}$")
 _KINDS = LEXICON.words["kinds"]
 _KIND_OF_PLACE = {name: f"place {number}" for number, names in enumerate(LEXICON.groups["places"]) for name in names}
 _PLACE_NAME = re.compile(rf"\b(?:{'|'.join(sorted(_KIND_OF_PLACE))})\b")
+_GOES_ON = re.compile(r"\s+(?:[A-Z]|hamster)|-")
+_BEGAN = re.compile(r"[A-Z]\w*\s$")
 _CODE = re.compile(r"(?<![\w/.–-])(?=[\w-]*\d)(?:[A-Z][\w-]{0,11}|[a-z]{1,3}-?[A-Z]?-?\d[\w-]{0,8})(?![\w/+*-]|\.\w)")
 _NO_CODE = re.compile(r"^[a-z]+-|[a-z]{4}|^\d+(?:st|nd|rd|th|s|D)$|^(?:[xX]\d+)$|^[kcmnµ]?m[23]$")
 
@@ -29,19 +31,27 @@ def names_in(sentences: Iterable[str]) -> dict[str, list[str]]:
 
 def _names(sentence: str) -> Iterator[tuple[str, str, int]]:
     """Kind, name and first character of each name."""
+    yield from _names_with_kind(sentence)
+    yield from _names_of_places(sentence)
+
+
+def _names_with_kind(sentence: str) -> Iterator[tuple[str, str, int]]:
     for match in _NAME.finditer(sentence):
-        label = match.start() == 0 and match[1].isalpha() and len(match[1]) > 4  # of a structured abstract
-        if match[2] in _KINDS and not _NO_NAME.match(match[1]) and not label:
-            ending = _ENDING.search(match[1])  # "-deficient mice" are of one kind
-            yield f"{ending[0] if ending else ''} {match[2]}", match[1], match.start()
+        name, kind = match.groups()
+        is_label = match.start() == 0 and name.isalpha() and len(name) > 4  # of a structured abstract
+        if kind in _KINDS and not _NO_NAME.match(name) and not is_label:
+            ending = _ENDING.search(name)  # "-deficient mice" are of one kind
+            yield f"{ending[0] if ending else ''} {kind}", name, match.start()
+
+
+def _names_of_places(sentence: str) -> Iterator[tuple[str, str, int]]:
     for match in _PLACE_NAME.finditer(sentence):
-        if not re.match(r"\s+(?:[A-Z]|hamster)|-", sentence[match.end() :]) and not re.search(
-            r"[A-Z]\w*\s$", sentence[: match.start()]
-        ):
+        before, after = sentence[: match.start()], sentence[match.end() :]
+        if not _GOES_ON.match(after) and not _BEGAN.search(before):
             yield _KIND_OF_PLACE[match[0]], match[0], match.start()
 
 
-@family("entities", mentioned=True)
+@family("entities", mentioned=True, needs_corpus=True)
 def entities(subject: Subject) -> Iterator[Rewriting]:
     """*HIV infection* → *HCV infection*, *in France* → *in Brazil*"""
     sentence = subject.passage.sentence
@@ -63,9 +73,13 @@ def codes(subject: Subject) -> Iterator[Rewriting]:
     for code in dict.fromkeys(match[0] for match in _CODE.finditer(sentence)):
         if _NO_CODE.search(code) or not any(letter.isalpha() for letter in code):
             continue
-        indices = [index for index, letter in enumerate(code) if letter.isdigit()]
-        index = indices[subject.draw(len(indices), "place", code)]
-        digits = [digit for digit in "23456789" if digit != code[index]]
-        other = code[:index] + digits[subject.draw(len(digits), "digit", code)] + code[index + 1 :]
+        other = _with_other_digit(code, subject)
         if other not in sentence:
             yield Rewriting("digit", re.sub(rf"(?<![\w-]){re.escape(code)}(?![\w-])", other, sentence))
+
+
+def _with_other_digit(code: str, subject: Subject) -> str:
+    indices = [index for index, letter in enumerate(code) if letter.isdigit()]
+    index = indices[subject.draw(len(indices), "place", code)]
+    digits = "23456789".replace(code[index], "")
+    return code[:index] + digits[subject.draw(len(digits), "digit", code)] + code[index + 1 :]

@@ -54,11 +54,15 @@ class Written:
             lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
         if self.calls is not None:
             lines.append(self.calls)
-        quotas = [(key.removeprefix("missing:"), number) for key, number in counts.items() if "missing:" in key]
-        if quotas:
-            missing = ", ".join(f"{number:,} of {quota}" for quota, number in quotas)
-            lines.append(f"the texts did not fill every quota: {missing} are missing")
+        if missing := self._missing():
+            lines.append(f"the texts did not fill every quota: {', '.join(missing)} are missing")
         return lines
+
+    def _missing(self) -> list[str]:
+        """What quotas miss: how many, of which family and split."""
+        return [
+            f"{number:,} of {key.removeprefix('missing:')}" for key, number in self.counts.items() if "missing:" in key
+        ]
 
 
 @taking(NearMissSettings)
@@ -117,11 +121,16 @@ def _sources(
 
 
 def near_miss_families(names: Sequence[str]) -> tuple[Family, ...]:
-    """The named families. Raises :class:`UsageError` as :func:`load_families`, and for one that keeps the meaning."""
+    """The named families. Raises :class:`UsageError` as :func:`load_families`, and for one that keeps the meaning, or
+    that needs a corpus: a sentence is edited on its own here."""
     families = load_families(names)
     controls = [family.name for family in families if not family.changes_meaning]
     if controls:
         raise UsageError(f"{', '.join(controls)}: keeps the meaning, and so makes no near-misses; name other families")
+    of_corpus = [family.name for family in families if family.needs_corpus]
+    if of_corpus:
+        problem = "takes words or names from other texts, which only probe stress has"
+        raise UsageError(f"{', '.join(of_corpus)}: {problem}; name other families")
     return families
 
 

@@ -298,12 +298,9 @@ def edit_set(
         MissingExtra: the tagger is not installed.
     """
     sentences_by_text = [list(sentences_in(text.text)) for text in texts]
-    running = [
-        (text_index, sentence)
-        for text_index, sentences in enumerate(sentences_by_text)
-        for sentence in sentences
-        if why_not(sentence) is None
-    ]
+    running: list[tuple[int, str]] = []
+    for text_index, sentences in enumerate(sentences_by_text):
+        running += [(text_index, sentence) for sentence in sentences if why_not(sentence) is None]
     subjects_by_text = _subjects_by_text(texts, sentences_by_text, running, seed)
     documents = {text_index: subjects[0].passage.text for text_index, subjects in subjects_by_text.items()}
     cases: list[EditCase] = []
@@ -311,13 +308,20 @@ def edit_set(
         first_sentences = ((subjects[0].passage.sentence,) * 2 for subjects in subjects_by_text.values())
         for (text_index, subjects), _ in zip(subjects_by_text.items(), ahead(first_sentences), strict=True):
             unrelated = _unrelated_documents(text_index, documents, seed)
-            with_verb = [subject for subject in subjects if subject.has_verb]
-            for family in families:
-                for subject, edit in _drawn_edits(with_verb, family):
-                    harmless = tuple(subject.harmless(edit.passage))
-                    cases.append(EditCase(subject.id, text_index, subject.query, edit, harmless, unrelated))
+            cases += _cases_of(subjects, families, unrelated)
             advance(1)
     return EditSet(cases, [sentence for _, sentence in running])
+
+
+def _cases_of(
+    subjects: Sequence[Subject], families: Sequence[Family], unrelated: tuple[str, ...]
+) -> Iterator[EditCase]:
+    """The edits of a text by each family."""
+    with_verb = [subject for subject in subjects if subject.has_verb]
+    for family in families:
+        for subject, edit in _drawn_edits(with_verb, family):
+            harmless = tuple(subject.harmless(edit.passage))
+            yield EditCase(subject.id, subject.text_index, subject.query, edit, harmless, unrelated)
 
 
 def _subjects_by_text(

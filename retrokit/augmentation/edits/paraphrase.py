@@ -51,12 +51,8 @@ def _synonym_of(view: View, index: int) -> str | None:
 def word_order(subject: Subject) -> Iterator[Rewriting]:
     """*If it rains, he reads.* → *He reads if it rains.*; *mice and rats were fed* → *rats and mice were fed*"""
     sentence = subject.passage.sentence
-    if match := _OPENING.match(sentence):
-        rest = sentence[match.end() :]
-        if rest.endswith(".") and len(rest.split()) <= _SHORT and not _OTHER_CLAUSE.search(rest):
-            yield Rewriting("opening", f"{rest[0].upper()}{rest[1:-1]} {match[1][0].lower()}{match[1][1:]}.")
-    if (match := _CLAUSE.match(sentence)) and not _REFERRING.search(sentence):
-        yield Rewriting("clause", f"{match[3][0].upper()}{match[3][1:]} {match[1].lower()} {match[2]}.")
+    yield from _opening_last(sentence)
+    yield from _clause_last(sentence)
     view = View(subject.tagged)
     for match in _COORDINATED.finditer(view.shape):
         first, last = match.start(), match.end() - 1
@@ -64,6 +60,24 @@ def word_order(subject: Subject) -> Iterator[Rewriting]:
             changes = [Change(first, first + 1, view.sentence.words(last, last + 1))]
             changes.append(Change(last, last + 1, view.sentence.words(first, first + 1)))
             yield Rewriting("coordinates", rewrite(subject.tagged, changes))
+
+
+def _opening_last(sentence: str) -> Iterator[Rewriting]:
+    """*In this paper, we show it.* → *We show it in this paper.*"""
+    match = _OPENING.match(sentence)
+    if match is None:
+        return
+    rest = sentence[match.end() :]
+    if rest.endswith(".") and len(rest.split()) <= _SHORT and not _OTHER_CLAUSE.search(rest):
+        yield Rewriting("opening", f"{rest[0].upper()}{rest[1:-1]} {match[1][0].lower()}{match[1][1:]}.")
+
+
+def _clause_last(sentence: str) -> Iterator[Rewriting]:
+    """*If it rains, he reads.* → *He reads if it rains.*"""
+    match = _CLAUSE.match(sentence)
+    if match is not None and not _REFERRING.search(sentence):
+        opener, clause, rest = match.groups()
+        yield Rewriting("clause", f"{rest[0].upper()}{rest[1:]} {opener.lower()} {clause}.")
 
 
 def _may_turn(view: View, first: int, last: int) -> bool:

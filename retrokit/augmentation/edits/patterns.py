@@ -29,10 +29,11 @@ family, or forbids the swap. ``%name = …`` names conditions for later lines.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 from retrokit.augmentation.edits import tags as c5
@@ -69,21 +70,30 @@ def read_lexicon(content: str) -> Lexicon:
     words: dict[str, frozenset[str]] = {}
     lexicon = Lexicon(words, {}, {}, {})
 
-    def all_of(entries: list[str]) -> frozenset[str]:
+    def all_of(entries: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(words[entry[1:]] if entry.startswith("@") else {entry} for entry in entries))
 
-    for name, kind, body in re.findall(r"^\[([a-z-]+)(?: (\w+))?\]\n((?:[^\[].*\n?|\n)*)", content, re.MULTILINE):
-        lines = (line.split() for line in body.splitlines() if line and not line.startswith("#"))
-        entries = [[entry.replace("_", " ") for entry in line] for line in lines]
+    for name, kind, body in _SECTION.findall(content):
+        lines = [_entries(line) for line in entry_lines(body)]
+        entries = list(chain.from_iterable(lines))
         if kind == "pairs":
-            lexicon.pairs[name] = dict(pair for line in entries for entry in line for pair in pairs_of(entry))
+            lexicon.pairs[name] = dict(chain.from_iterable(map(pairs_of, entries)))
         elif kind == "table":
-            lexicon.tables[name] = {key.rstrip(":"): all_of(line) for key, *line in entries}
+            lexicon.tables[name] = {key.rstrip(":"): all_of(line) for key, *line in lines}
         elif kind == "groups":
-            lexicon.groups[name] = [all_of(line) for line in entries]
+            lexicon.groups[name] = [all_of(line) for line in lines]
         else:
-            words[name] = frozenset().union(*map(all_of, entries))
+            words[name] = all_of(entries)
     return lexicon
+
+
+def entry_lines(content: str) -> list[str]:
+    """The lines of a data file that are no comments and no sentences."""
+    return [line for line in content.splitlines() if line and not line.startswith(("#", EXAMPLE))]
+
+
+def _entries(line: str) -> list[str]:
+    return [entry.replace("_", " ") for entry in line.split()]
 
 
 def pairs_of(entry: str) -> list[tuple[str, str]]:
@@ -112,6 +122,7 @@ class Obstacle(NamedTuple):
 Mender = Callable[[V, int], list[Change] | None]
 """Further changes that a swap at a token wants; None if they are unclear."""
 
+_SECTION = re.compile(r"^\[([a-z-]+)(?: (\w+))?\]\n((?:[^\[].*\n?|\n)*)", re.MULTILINE)
 _LINE = re.compile(r"(?:%([a-z-]+) =|([a-z-]+): (.+?)(?: where\b|$))(.*)")
 _CONDITION = re.compile(r"(\*|h(?:\+1)?|-?\d+(?:\.\.-?\d+)?)([:!])(.+)")
 EXAMPLE = "  "
@@ -137,12 +148,9 @@ class Swap(Generic[V]):
             return None
         if not all(condition(view, start, at, end) for condition in self.conditions):
             return None
-        text = self.text
-        if text.startswith("~"):
-            verb, space, rest = text[1:].partition(" ")
-            if view.tags[at] not in c5.PENN:
-                return None
-            text = inflected(verb, c5.PENN[view.tags[at]]) + space + rest
+        text = self._new_text(view, at)
+        if text is None:
+            return None
         titled = at == start > 0 and view.sentence.tokens[at].text.istitle()  # "the Western programme"
         changes = [Change(start, end, text.capitalize() if titled else text)]
         for mender in self.menders:
@@ -152,6 +160,14 @@ class Swap(Generic[V]):
             changes += further
         return self.name, changes
 
+    def _new_text(self, view: V, at: int) -> str | None:
+        """The text in the form of the word at a token; None for a verb where that word is none."""
+        if not self.text.startswith("~"):
+            return self.text
+        verb, space, rest = self.text[1:].partition(" ")
+        form = c5.PENN.get(view.tags[at])
+        return None if form is None else inflected(verb, form) + space + rest
+
 
 def read_swaps(
     content: str, lexicon: Lexicon, tests: Mapping[str, Test[V]], menders: Mapping[str, Mender[V]] | None = None
@@ -159,24 +175,26 @@ def read_swaps(
     """The swaps of the lines of ``content``, in order, each with the word by which it is found; ``$name`` is looked up
     in ``lexicon``, ``@name`` in ``tests``, ``+name`` in ``menders``."""
     shared: dict[str, list[str]] = {}
-    for line in content.splitlines():
-        if not line or line.startswith(("#", EXAMPLE)):
-            continue
+    for line in entry_lines(content):
         label, name, entries, rest = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]
-        texts: list[str] = []
-        for text in rest.split():
-            texts += shared[text[1:]] if text.startswith("%") else [text]
+        texts = list(chain.from_iterable(shared.get(text, [text]) for text in rest.split()))
         if label:
-            shared[label] = texts
+            shared[f"%{label}"] = texts
             continue
         conditions = [read_condition(text, lexicon, tests) for text in texts if not text.startswith("+")]
-        of_line = [(menders or {})[text[1:]] for text in texts if text.startswith("+")]
+        of_line = [menders[text[1:]] for text in texts if menders and text.startswith("+")]
         for old, new in _pairs_in(entries, lexicon):
-            words = old.split()
-            first = next((number for number, word in enumerate(words) if word.startswith("*")), 0)
-            words[first] = words[first].removeprefix("*")
-            full_name = name + "-".join([*words, *new.split()]) if name.endswith("-") else name
-            yield words[first], Swap(full_name, -first, tuple(words), new, conditions, of_line)
+            swap = _swap(name, old, new, conditions, of_line)
+            yield swap.words[-swap.first], swap
+
+
+def _swap(name: str, old: str, new: str, conditions: Sequence[Condition[V]], menders: Sequence[Mender[V]]) -> Swap[V]:
+    before, star, _ = old.partition("*")
+    first = -len(before.split()) if star else 0
+    words = tuple(old.replace("*", "").split())
+    if name.endswith("-"):
+        name += "-".join([*words, *new.split()])
+    return Swap(name, first, words, new, conditions, menders)
 
 
 def _pairs_in(entries: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
@@ -223,23 +241,9 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, named: Mapping[str, T
     openings: tuple[str, ...] = ()
     tests: list[Test[V]] = []
     for alternative in alternatives:
-        sign, rest = alternative[:1], alternative[1:]
-        if sign == "=" and rest:
-            tests.append(partial(_has_code, rest))
-        elif "_" in alternative:
-            tests.append(
-                partial(_hold_one_by_one, [_any_of([word], lexicon, named) for word in alternative.split("_")])
-            )
-        elif "&" in alternative:
-            at_once = [_any_of([word], lexicon, named) for word in alternative.split("&")]
-            tests.append(partial(_hold_at_once, at_once))
-        elif alternative == "?":
-            tests.append(lambda view, at: True)
-        elif sign == "@":
-            tests.append(named[rest])
-        elif sign == "$" and rest:
-            names = lexicon.words[rest] if rest.islower() else getattr(c5, rest.replace("-", "_"))
-            tests.append(_any_of(sorted(names), Lexicon({}, {}, {}, {}), {}))
+        test_of_sign = _test_of_sign(alternative, lexicon, named)
+        if test_of_sign is not None:
+            tests.append(test_of_sign)
         elif len(alternative) > 1 and alternative.endswith("*"):
             openings += (alternative[:-1],)
         else:  # a tag, or a word, which is in lower case
@@ -254,6 +258,31 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, named: Mapping[str, T
         return any(other(view, at) for other in tests)
 
     return test
+
+
+def _test_of_sign(alternative: str, lexicon: Lexicon, named: Mapping[str, Test[V]]) -> Test[V] | None:
+    """The test of an alternative with a sign; None for a word, a tag, or how they begin."""
+    sign, rest = alternative[:1], alternative[1:]
+    if sign == "=" and rest:
+        return partial(_has_code, rest)
+    for joint, holds in (("_", _hold_one_by_one), ("&", _hold_at_once)):
+        if joint in alternative:
+            return partial(holds, [_any_of([word], lexicon, named) for word in alternative.split(joint)])
+    if alternative == "?":
+        return lambda view, at: True
+    if sign == "@":
+        return named[rest]
+    if sign == "$" and rest:
+        return _any_of(sorted(_listed(rest, lexicon)), Lexicon({}, {}, {}, {}), {})
+    return None
+
+
+def _listed(name: str, lexicon: Lexicon) -> frozenset[str]:
+    """The words of a section, or the tags of a set."""
+    if name.islower():
+        return lexicon.words[name]
+    tags: frozenset[str] = getattr(c5, name.replace("-", "_"))
+    return tags
 
 
 def _has_code(codes: str, view: View, at: int) -> bool:

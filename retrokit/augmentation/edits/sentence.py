@@ -169,6 +169,7 @@ _CODES = {
     **{"VBZ": "B", "VBB": "B", "VBD": "B", "VBI": "E", "VBN": "K", "VBG": "G"},
     **{"VHZ": "H", "VHB": "H", "VHD": "H", "VDZ": "D", "VDB": "D", "VDD": "D"},
 }
+_CODES_OF_MARKS = {",": ",", **dict.fromkeys(".;:!?…", ".")}
 _DEGREE = frozenset({"very", "more", "most", "less", "least", "too", "quite", "so"})
 
 _CORE = r"(?:[dpt]{1,2}[oc]{0,2}(?:m?[akg])*|[oc]{0,2})(?:m?a|n|N)*[nN]"
@@ -182,7 +183,8 @@ _ACCUSATIVE = {"i": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
 _NOMINATIVE = {accusative: "I" if nominative == "i" else nominative for nominative, accusative in _ACCUSATIVE.items()}
 PRONOUNS = frozenset(_ACCUSATIVE) | frozenset(_NOMINATIVE)
 _PLURAL_PRONOUNS = frozenset({"we", "us", "they", "them"})
-_NUMBERS = ("is", "are"), ("was", "were"), ("has", "have"), ("does", "do")
+_NUMBERS = {form: pair for pair in (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do")) for form in pair}
+"""The singular and the plural of an auxiliary, by either."""
 
 
 _OUTSIDE = 8
@@ -261,6 +263,10 @@ class View:
         """Whether ``words`` stand from the token ``at`` on."""
         return self.words[at : at + len(words)] == list(words)
 
+    def find(self, words: Container[str], start: int, stop: int) -> int | None:
+        """The first token from ``start`` up to ``stop`` (exclusive) that is one of the words."""
+        return next((at for at in range(start, min(stop, self.size)) if self.words[at] in words), None)
+
     def before_adverbs(self, at: int) -> int:
         """The last token before ``at`` that is neither adverb nor *not*."""
         at -= 1
@@ -326,7 +332,9 @@ class View:
         """The changes that make a finite verb agree with another subject; None if unclear."""
         word = self.words[finite]
         form = agreeing(word, self.tags[finite], plural, subject)
-        return None if form is None else [Change(finite, finite + 1, form)] if form != word else []
+        if form is None:
+            return None
+        return [Change(finite, finite + 1, form)] if form != word else []
 
     def as_subject(self, phrase: Phrase) -> str:
         """The phrase's words for use as a subject inside a sentence."""
@@ -369,14 +377,16 @@ class View:
 def _code(token: Token, index: int) -> str:
     if index == 0 and len(token.text) > 4 and token.text.isupper():
         return "?"  # the label of a structured abstract: BACKGROUND, RESULTS
+    if token.tag == "PUN":
+        return _CODES_OF_MARKS.get(token.text, "?")
     code = _CODES.get(token.tag, "?")
-    if code == "r" and token.text.lower().endswith(("ity", "ness")):
+    return _code_of_adverb(token.lower, index) if code == "r" else code
+
+
+def _code_of_adverb(word: str, index: int) -> str:
+    if word.endswith(("ity", "ness")):
         return "n"  # a noun that the tagger does not know
-    if code == "r" and index and (token.text.lower() in _DEGREE or token.text.lower().endswith("ly")):
-        return "m"
-    if code == "?" and token.tag == "PUN":
-        return "," if token.text == "," else "." if token.text in ".;:!?…" else "?"
-    return code
+    return "m" if index > 0 and (word in _DEGREE or word.endswith("ly")) else "r"
 
 
 def _is_plural(head: Token) -> bool | None:
@@ -407,7 +417,7 @@ def agreeing(word: str, tag: str, plural: bool | None, subject: str = "") -> str
     plural = plural or subject == "i"
     if tag in ("VVB", "VVZ"):
         return inflected(lemma(word, "VERB"), "VB" if plural else "VBZ")
-    return next((forms[plural] for forms in _NUMBERS if word in forms), None)
+    return _NUMBERS[word][plural] if word in _NUMBERS else None
 
 
 def is_of_name(adjective: str) -> bool:

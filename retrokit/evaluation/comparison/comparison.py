@@ -220,6 +220,11 @@ class Evaluation(PrintedRecord):
         first = self.systems_on(task)[0].first
         return self.gated_metric(task, leading_metric(first.main_metric, self.shown.get(task, ())))
 
+    def name_of(self, result: Result) -> str:
+        """The name of a result in tables."""
+        labels = self.systems[0].labels
+        return f"{labels.get(result.encoder, result.encoder)} {result.similarity}"
+
     def systems_on(self, task: str) -> list[System]:
         """The rows of one task; the first is what the others are compared with."""
         return [system for system in self.systems if system.task == task]
@@ -470,45 +475,47 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
     """Each system over the tasks of one main metric that it shares with the first one, if there are two or more."""
     averages = []
-    for metric in dict.fromkeys(system.first.main_metric for system in systems):
-        averages += _over_tasks_of([system for system in systems if system.first.main_metric == metric], metric)
+    for metric, of_metric in grouped(systems, "first.main_metric").items():
+        averages += _over_tasks_of(of_metric, metric)
     return averages
+
+
+def _on_shared_tasks(systems: Sequence[System], metric: str, baseline: str) -> dict[str, list[System]]:
+    """The systems by name, the baseline first, on the tasks where it has the metric as they do; two tasks or more."""
+    systems = [system for system in systems if math.isfinite(system.metrics[metric])]
+    tasks = [system.task for system in systems if system.name == baseline]
+    shared = [system for system in systems if system.task in tasks]
+    by_name: dict[str, list[System]] = {baseline: [], **grouped(shared, "name")}
+    return {name: of_name for name, of_name in by_name.items() if len({system.task for system in of_name}) > 1}
 
 
 def _over_tasks_of(systems: Sequence[System], metric: str) -> list[OverTasks]:
     """The systems over the tasks of one main metric."""
     baseline = systems[0].name
-    by_name: dict[str, dict[str, System]] = {baseline: {}}
-    for system in systems:
-        if math.isfinite(system.metrics[metric]):
-            by_name.setdefault(system.name, {})[system.task] = system
-    tasks = by_name[baseline]
+    by_name = _on_shared_tasks(systems, metric, baseline)
     values: dict[str, dict[str, float]] = {}
     comparisons = []
-    for name, by_task in by_name.items():
-        shared = {task: system for task, system in by_task.items() if task in tasks}
-        if len(shared) < 2:
-            continue
-        values[name] = {task: system.metrics[metric] for task, system in shared.items()}
+    for name, of_name in by_name.items():
+        values[name] = {system.task: system.metrics[metric] for system in of_name}
         if name != baseline:
             comparisons.append(
                 Comparison(
-                    f"mean of {len(shared)} tasks",
+                    f"mean of {len(values[name])} tasks",
                     metric,
                     baseline,
                     name,
                     T_TEST,
                     paired_t_test(values[baseline], values[name]),
                     randomisation_test(values[baseline], values[name]),
-                    precisions=_precisions([*tasks.values()], [*shared.values()]),
+                    precisions=_precisions(by_name[baseline], of_name),
                 )
             )
     by_result = {comparison.result: comparison for comparison in corrected(comparisons)}
     averages = []
-    for name, by_task_value in values.items():
-        mean = statistics.fmean(by_task_value.values())
-        deviation = statistics.stdev(by_task_value.values())
-        averages.append(OverTasks(name, metric, tuple(by_task_value), mean, deviation, by_result.get(name)))
+    for name, by_task in values.items():
+        mean = statistics.fmean(by_task.values())
+        deviation = statistics.stdev(by_task.values())
+        averages.append(OverTasks(name, metric, tuple(by_task), mean, deviation, by_result.get(name)))
     return averages
 
 
@@ -612,25 +619,35 @@ def explanations(
     for task, task_data in data.items():
         first, *others = [result for result in results if result.task == task]
         metric = leading_metric(first.main_metric, shown[task])
-        texts = dict(zip(task_data.document_ids, task_data.documents, strict=True))
-        queries = dict(zip(task_data.query_ids, task_data.queries, strict=True))
         for other in others:
             before, after = first.per_query[metric], other.per_query[metric]
-            change = {query: after[query] - before[query] for query in queries}
+            change = {query: after[query] - before[query] for query in task_data.query_ids}
             moved = []
             for query in sorted(filter(change.get, change), key=lambda query: -abs(change[query]))[:count]:
-                then, now = ranks(first.run.get(query, {})), ranks(other.run.get(query, {}))
-                documents = [
-                    MovedDocument(id, grade, then.get(id), now.get(id), texts[id])
-                    for id, grade in task_data.qrels[query].items()
-                    if grade >= task_data.level and id in texts
-                ]
-                documents.sort(key=_movement, reverse=True)
-                top, left_out = documents[:MOST_DOCUMENTS], len(documents[MOST_DOCUMENTS:])
-                moved.append(MovedQuery(query, queries[query], before[query], after[query], top, left_out))
+                documents = _moved_documents(task_data, query, first, other)
+                moved.append(
+                    MovedQuery(
+                        query,
+                        task_data.queries_by_id[query],
+                        before=before[query],
+                        after=after[query],
+                        documents=documents[:MOST_DOCUMENTS],
+                        others=len(documents[MOST_DOCUMENTS:]),
+                    )
+                )
             counts = counted(change.values())
             entries.append(Explanation(first.task, metric, first.name, other.name, *counts, moved))
     return entries
+
+
+def _moved_documents(data: RetrievalData, query: str, first: Result, other: Result) -> list[MovedDocument]:
+    """The relevant documents of a query, those first whose reciprocal rank changed most."""
+    before, after = ranks(first.run.get(query, {})), ranks(other.run.get(query, {}))
+    documents = []
+    for id, grade in data.qrels[query].items():
+        if grade >= data.level and id in data.documents_by_id:
+            documents.append(MovedDocument(id, grade, before.get(id), after.get(id), data.documents_by_id[id]))
+    return sorted(documents, key=_movement, reverse=True)
 
 
 def _movement(document: MovedDocument) -> float:

@@ -7,7 +7,7 @@ sets the metrics of each system are averaged, as in SURE's Figure 3, and correla
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 
@@ -107,9 +107,9 @@ def _means(data_sets: Sequence[Metrics]) -> Metrics:
 
 def _correlated(tasks: tuple[str, ...], metrics: Metrics) -> list[Correlation]:
     """The correlations of the metrics that some system has."""
-    measured = dict.fromkeys(name for of_system in metrics.values() for name in of_system)
-    pairs = [(f"{a}_{measure}", f"{b}_{measure}") for measure in MEASURES for a, b in combinations(TESTBEDS, 2)]
-    pairs += [(measure, other) for other in measured if other not in METRICS for measure in MEASURES]
+    measured = dict.fromkeys(chain.from_iterable(metrics.values()))
+    pairs = [(f"{a}_{measure}", f"{b}_{measure}") for measure, (a, b) in product(MEASURES, combinations(TESTBEDS, 2))]
+    pairs += [(measure, other) for other, measure in product(measured, MEASURES) if other not in METRICS]
     results = []
     for first, second in pairs:
         if first in measured and second in measured:

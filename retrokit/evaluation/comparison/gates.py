@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from xml.etree import ElementTree
 
 from retrokit.core.errors import DataError, GateFailed, UsageError
@@ -28,6 +29,7 @@ from retrokit.evaluation.comparison.comparison import (
     corrected,
     tested,
 )
+from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
@@ -61,18 +63,18 @@ class Baseline:
     libraries: Mapping[str, str]
 
     def measured_on(self, task: str, data: str | None) -> list[System]:
-        """The systems measured on ``task``, on ``data`` of that digest. Raises :class:`UsageError` if none was."""
-        of_task = []
+        """The systems measured on ``data`` of that digest, or on ``task`` if the data have none. Raises
+        :class:`UsageError` if none was."""
+        same = []
         for digest, system in self.systems:
-            if system.task == task or (data and digest == data):
-                of_task.append((digest, system))
-        if not of_task:
-            there = ", ".join(dict.fromkeys(system.task for _, system in self.systems)) or "nothing"
-            raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {there}")
-        same = [system for digest, system in of_task if digest == data]
-        if not same:
+            if digest == data and (data is not None or system.task == task):
+                same.append(system)
+        if same:
+            return same
+        tasks = dict.fromkeys(system.task for _, system in self.systems)
+        if task in tasks:
             raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
-        return same
+        raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {', '.join(tasks)}")
 
     def compared(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
@@ -120,7 +122,7 @@ class Baseline:
         none."""
         candidates = self.measured_on(system.task, data)
         for candidate in candidates:
-            if candidate.name == system.name:
+            if candidate.name == system.name or candidate.spec_name == system.spec_name:
                 return candidate
         if len(candidates) > 1:
             names = ", ".join(candidate.name for candidate in candidates)
@@ -135,6 +137,8 @@ def read_baseline(path: str) -> Baseline:
     systems = [(entry["data"], checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
     if not systems or not all(system.results for _, system in systems):
         raise DataError(path, f"is not {_EXPECTED}: there is no result")
+    labels = labels_of(result.encoder for _, system in systems for result in system.results)
+    systems = [(digest, replace(system, labels=labels)) for digest, system in systems]
     return Baseline(path, systems, content["libraries"])
 
 
@@ -191,20 +195,29 @@ def check_gates(gates: Sequence[Gate]) -> None:
 
 def _under(evaluation: Evaluation, least: Sequence[tuple[str, float]]) -> Iterator[Gate]:
     measured = {(result.task, metric) for result in evaluation.results for metric in result.metrics}
-    for result in evaluation.results:
-        for metric, limit in least:
-            if (result.task, metric) not in measured:
-                continue
-            value, failure = result.metrics.get(metric), ""
-            if value is None:
-                failure = f"has no {metric}"
-            elif math.isnan(value):
-                failure = f"{metric} is undefined"
-            elif value < limit:
-                failure = f"{metric} = {value:.4f} is under {limit:g}"
-            message = f"{result.name} on {result.task}: {failure}" if failure else ""
-            about = (result.task, result.name, metric, f"at least {limit:g}", known(value))
-            yield Gate("fail_under", *about, FAILED if failure else PASSED, message)
+    for result, (metric, limit) in product(evaluation.results, least):
+        if (result.task, metric) in measured:
+            value = result.metrics.get(metric)
+            failure = _failure_under(metric, value, limit)
+            yield Gate(
+                "fail_under",
+                task=result.task,
+                system=evaluation.name_of(result),
+                metric=metric,
+                asked=f"at least {limit:g}",
+                value=known(value),
+                verdict=FAILED if failure else PASSED,
+                message=f"{evaluation.name_of(result)} on {result.task}: {failure}" if failure else "",
+            )
+
+
+def _failure_under(metric: str, value: float | None, limit: float) -> str:
+    """Why a value fails the limit; empty: it does not."""
+    if value is None:
+        return f"has no {metric}"
+    if math.isnan(value):
+        return f"{metric} is undefined"
+    return f"{metric} = {value:.4f} is under {limit:g}" if value < limit else ""
 
 
 def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
@@ -218,16 +231,33 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
         if visible is not None and visible > most:
             text = f"80% power needs a drop of {visible:.4f}, more than {most:g}"
             notice(f"{name}: {text}; add queries")
-        about = (change.task, change.system, change.metric, f"at most {most:g} below the stored baseline")
-        yield Gate("max_drop", *about, known(change.after), FAILED if failure else PASSED, failure)
+        yield Gate(
+            "max_drop",
+            task=change.task,
+            system=change.system,
+            metric=change.metric,
+            asked=f"at most {most:g} below the stored baseline",
+            value=known(change.after),
+            verdict=FAILED if failure else PASSED,
+            message=failure,
+        )
 
 
 def _idle(evaluation: Evaluation) -> Iterator[Gate]:
-    for result in (result for result in evaluation.results if result.counts.get("reranked_pairs")):
-        problem = f"{result.name} on {result.task}: the reranker changes the order of no query"
-        is_idle = IDLE in result.counts
-        about = (result.task, result.name, result.main_metric, "changes the order of some query")
-        yield Gate("fail_if_idle", *about, None, FAILED if is_idle else PASSED, problem if is_idle else "")
+    for result in evaluation.results:
+        if result.counts.get("reranked_pairs"):
+            problem = f"{evaluation.name_of(result)} on {result.task}: the reranker changes the order of no query"
+            is_idle = IDLE in result.counts
+            yield Gate(
+                "fail_if_idle",
+                task=result.task,
+                system=evaluation.name_of(result),
+                metric=result.main_metric,
+                asked="changes the order of some query",
+                value=None,
+                verdict=FAILED if is_idle else PASSED,
+                message=problem if is_idle else "",
+            )
 
 
 def _worse(evaluation: Evaluation) -> Iterator[Gate]:
@@ -235,20 +265,29 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
         metric = evaluation.gated_metric(task, evaluation.main_metric(task))
         first, *others = evaluation.systems_on(task)
         tests = evaluation.tests_on(task, metric)
+        untested = f"no test of {metric} on {task}" if others else f"one system alone on {task}"
         for system in (first, *others):
             value, test = known(system.metrics.get(metric)), tests.get(system.name)
             verdict, message = PASSED, ""
             if value is None:
                 verdict, message = FAILED, f"{system.name} on {task}: {metric} is undefined"
+            elif system is first and others:
+                continue
             elif test is None:
-                verdict = UNTESTED
-                message = f"no test of {metric} on {task}" if others else f"one system alone on {task}"
+                verdict, message = UNTESTED, untested
             elif test.significant and test.test.difference < 0:
                 difference = f"{metric} is {-test.test.difference:.4f} worse than {test.baseline}"
                 verdict, message = FAILED, f"{system.name} on {task}: {difference} (p = {test.corrected_p:.3g})"
-            if system is not first or value is None or not others:
-                about = (task, system.name, metric, f"not significantly worse than {first.name}", value)
-                yield Gate("fail_if_worse", *about, verdict, message)
+            yield Gate(
+                "fail_if_worse",
+                task=task,
+                system=system.name,
+                metric=metric,
+                asked=f"not significantly worse than {first.name}",
+                value=value,
+                verdict=verdict,
+                message=message,
+            )
 
 
 def write_junit(gates: Sequence[Gate], path: str) -> None:

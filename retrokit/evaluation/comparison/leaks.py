@@ -30,27 +30,33 @@ def overlaps_with_training(
     tests = {task.spec: texts for task in tasks if (texts := task.judged_texts()) is not None}
     if not tests:
         return []
-    sources_by_name: dict[str, list[Source]] = {}
-    if trained_on:
-        sources_by_name[", ".join(trained_on)] = [read_any_source(spec) for spec in trained_on]
-    else:
-        for spec in specs:
-            sources = _sources_of_run(spec)
-            if sources:
-                sources_by_name[spec] = sources
-    encoders_by_data: dict[tuple[str, ...], list[str]] = {}
-    for name, sources in sources_by_name.items():
-        data = tuple(f"{source.digest} {len(source.records)}" for source in sources)
-        encoders_by_data.setdefault(data, []).append(name)
     results = []
-    for first, *others in encoders_by_data.values():
-        name = f"{first} and {len(others)} more of the same data" if others else first
-        for overlap in overlaps(tests, sources_by_name[first], examples):
+    for name, sources in _training_data(trained_on, specs).items():
+        for overlap in overlaps(tests, sources, examples):
             results.append(replace(overlap, test=f"{overlap.test} and {name}"))
     for overlap in results:
         if warning := overlap.warning():
             notice(warning)
     return results
+
+
+def _training_data(trained_on: Sequence[str], specs: Sequence[str]) -> dict[str, list[Source]]:
+    """The sources ``trained_on``, or else those of the encoders ``specs``, by a name for messages."""
+    if trained_on:
+        return {", ".join(trained_on): [read_any_source(spec) for spec in trained_on]}
+    encoders_by_data: dict[tuple[str, ...], list[str]] = {}
+    sources_by_data = {}
+    for spec in specs:
+        sources = _sources_of_run(spec)
+        if sources:
+            data = tuple(f"{source.digest} {len(source.records)}" for source in sources)
+            encoders_by_data.setdefault(data, []).append(spec)
+            sources_by_data[data] = sources
+    sources_by_name = {}
+    for data, (first, *others) in encoders_by_data.items():
+        name = f"{first} and {len(others)} more of the same data" if others else first
+        sources_by_name[name] = sources_by_data[data]
+    return sources_by_name
 
 
 def _sources_of_run(spec: str) -> list[Source]:
@@ -76,7 +82,8 @@ def _size_of(names: Sequence[str]) -> int:
     """The bytes of the files of training data."""
     size = 0
     for name in names:
-        path = Path(str(training_data.registry.parse(name).params["path"]))
+        folder = training_data.built_in_folder(name)
+        path = folder or Path(str(training_data.registry.parse(name).params["path"]))
         files = path.rglob("*") if path.is_dir() else [path]
         size += sum(file.stat().st_size for file in files if not file.is_dir())
     return size

@@ -39,7 +39,8 @@ _LIBRARIES = (
     *("torch", "transformers", "tokenizers", "sentence-transformers", "numpy", "scipy", "scikit-learn"),
     *("pytrec-eval-terrier", "faiss-cpu"),
 )
-_OWN = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parents[2]
+_EXTENSIONS = _PACKAGE / "extensions"
 _EXPECTED = "a result that `results=` of an evaluation has written"
 
 
@@ -82,23 +83,33 @@ class ResultsFolder:
         """
         keys = self._keys(task, request)
         records: dict[str, Record] = {}
+        missing = []
+        metrics = list(request.metrics)  # with those of the records that are replaced
         for name, key in keys.items():
             record = self._valid(key)
-            if record is not None:
-                records[name] = record
-        missing = [name for name in keys if keep_runs or name not in records or not _has(records[name], request)]
+            if record is None:
+                missing.append(name)
+                continue
+            records[name] = record
+            if keep_runs or not set(request.metrics) <= set(record.asked):
+                missing.append(name)
+                metrics += record.asked
         self._used += len(keys) - len(missing)
         if missing or not keys:
-            metrics = list(request.metrics)  # with those of the records that are replaced
-            for name in missing:
-                if name in records:
-                    metrics += records[name].asked
-            metrics = list(dict.fromkeys(metrics))
             similarities = _similarities(request, keys, missing)
-            for result in task.evaluate(replace(request, similarities=similarities, metrics=metrics)):
-                key = keys.get(result.similarity) or _key_of_no_use(result, self._digest(task))
-                records[result.similarity] = self._write(key, result, metrics, task, training)
+            requested = replace(request, similarities=similarities, metrics=list(dict.fromkeys(metrics)))
+            records |= self._computed_records(task, requested, keys, training)
         return [_requested_part(records[name], request) for name in (keys or records)]
+
+    def _computed_records(
+        self, task: Task, request: Request, keys: Mapping[str, dict[str, Any]], training: Training | None
+    ) -> dict[str, Record]:
+        """The new records of a request by similarity, written."""
+        records = {}
+        for result in task.evaluate(request):
+            key = keys.get(result.similarity) or _key_of_no_use(result, self._digest(task))
+            records[result.similarity] = self._write(key, result, list(request.metrics), task, training)
+        return records
 
     def report(self) -> None:
         """Report how many results were used again."""
@@ -192,11 +203,6 @@ class ResultsFolder:
         return record
 
 
-def _has(record: Record, request: Request) -> bool:
-    """Whether a record has all metrics of the request."""
-    return set(request.metrics) <= set(record.asked)
-
-
 def _requested_part(record: Record, request: Request) -> Result:
     """The result without metrics that only earlier requests have named."""
     others = set(record.asked) - {*request.metrics, record.result.main_metric}
@@ -272,21 +278,30 @@ def library_versions() -> dict[str, str]:
 
 def software() -> str:
     """A digest of what computes every result: retrokit's source, its version and those of the libraries."""
-    return hashlib.sha256(json.dumps([__version__, library_versions(), _own_source()]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([__version__, library_versions(), _core_source()]).encode()).hexdigest()
 
 
 def _source(*objects: object) -> str | None:
-    """A digest of retrokit's source, and of the files of the objects' classes that are a plugin's; ``None`` if a class
-    is in no file. The version does not suffice: a checkout changes without it."""
+    """A digest of retrokit's source, of the extensions of the objects' classes, and of their files that are a plugin's;
+    ``None`` if a class is in no file. The version does not suffice: a checkout changes without it."""
     try:
-        files = {inspect.getfile(type(instance)) for instance in objects}
+        files = {Path(inspect.getfile(type(instance))) for instance in objects}
     except (TypeError, OSError):  # made in an interactive session
         return None
-    return " ".join([_own_source(), *map(digest, sorted(f for f in files if not Path(f).is_relative_to(_OWN)))])
+    extensions = {file.relative_to(_EXTENSIONS).parts[0] for file in files if file.is_relative_to(_EXTENSIONS)}
+    plugins = sorted(file for file in files if not file.is_relative_to(_PACKAGE))
+    return " ".join([_core_source(), *map(_extension_source, sorted(extensions)), *map(digest, plugins)])
 
 
 @cache
-def _own_source() -> str:
-    """A digest of retrokit's source, but for what only shows results."""
-    names = [path.relative_to(_OWN) for path in _OWN.rglob("*.py")]
-    return digest(_OWN, [name.as_posix() for name in names if name.parts[0] not in ("cli", "report")])
+def _core_source() -> str:
+    """A digest of retrokit's source, but for what only shows results, and for extensions."""
+    names = [path.relative_to(_PACKAGE) for path in _PACKAGE.rglob("*.py")]
+    counted = [name.as_posix() for name in names if name.parts[0] not in ("cli", "report", "extensions")]
+    return digest(_PACKAGE, counted)
+
+
+@cache
+def _extension_source(name: str) -> str:
+    folder = _EXTENSIONS / name
+    return digest(folder, [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")])

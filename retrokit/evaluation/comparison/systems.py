@@ -5,14 +5,16 @@ MAG averages over seeds before it tests anything (Q.1): otherwise luck of one se
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os.path import commonprefix
 from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
+from retrokit.core.sheet import grouped
 from retrokit.data.prompted import prompts_in_words
+from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.metrics.significance import Draws, alike, mean_of
@@ -28,12 +30,14 @@ class System:
         results: one; or one for each of ``seeds``, of one task and one similarity.
         trained_with: the similarity of the training, where that is known.
         distinction: the difference from another system of the same name, such as its number of dimensions.
+        labels: what tables call the encoders, by their specs.
     """
 
     results: tuple[Result, ...]
     seeds: tuple[str, ...] = ()
     trained_with: str | None = None
     distinction: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> Result:
@@ -56,7 +60,7 @@ class System:
     @property
     def encoder(self) -> str:
         """The encoder; of several seeds, what their specs have in common, and how many there are."""
-        specs = [result.encoder for result in self.results]
+        specs = [self.labels.get(result.encoder, result.encoder) for result in self.results]
         name = in_common(specs) + (f" ({len(specs)} seeds)" if len(set(specs)) > 1 else "")
         return f"{name}, {self.distinction}" if self.distinction else name
 
@@ -66,9 +70,20 @@ class System:
         return f"{self.encoder} {self.similarity}"
 
     @property
+    def spec_name(self) -> str:
+        """Its name by specs, which does not depend on the other systems."""
+        return replace(self, labels={}).name
+
+    @property
     def precision(self) -> str:
         """What it was computed in, such as ``bfloat16``; empty if unknown, as of BM25."""
         return " and ".join(dict.fromkeys(result.precision for result in self.results if result.precision))
+
+    @property
+    def prompts(self) -> str:
+        """What is put before its texts, in words; empty if unknown."""
+        prompts = self.first.configuration.get("prompts")
+        return "" if prompts is None else prompts_in_words(prompts)
 
     @cached_property
     def metrics(self) -> dict[str, float]:
@@ -109,21 +124,20 @@ def comparable(first: System, other: System, metric: str) -> bool:
 
 def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
     """The names of the systems computed in each precision, if there are several precisions; else nothing."""
-    by_precision: dict[str, list[str]] = {}
-    for system in systems:
-        if system.precision and system.name not in by_precision.setdefault(system.precision, []):
-            by_precision[system.precision].append(system.name)
+    by_precision = _names_by(systems, "precision")
     return by_precision if len(by_precision) > 1 else {}
 
 
 def prompts_of(systems: Sequence[System]) -> dict[str, list[str]]:
     """The names of the systems with the same prompts, by what these are, as far as results contain them."""
-    by_prompts: dict[str, list[str]] = {}
-    for system in systems:
-        prompts = system.first.configuration.get("prompts")
-        if prompts is not None and system.name not in by_prompts.setdefault(prompts_in_words(prompts), []):
-            by_prompts[prompts_in_words(prompts)].append(system.name)
-    return by_prompts
+    return _names_by(systems, "prompts")
+
+
+def _names_by(systems: Sequence[System], attribute: str) -> dict[str, list[str]]:
+    """The names of the systems by what they have there, without those that have nothing."""
+    groups = grouped(systems, attribute)
+    groups.pop("", None)
+    return {value: list(dict.fromkeys(system.name for system in group)) for value, group in groups.items()}
 
 
 def in_common(specs: Sequence[str]) -> str:
@@ -152,7 +166,8 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
             if training.seed not in seeds_before:
                 key = of_seeds
         groups.setdefault(key, []).append((result, training))
-    systems = [_system_of(members) for members in groups.values()]
+    labels = labels_of(result.encoder for result in results)
+    systems = [replace(_system_of(members), labels=labels) for members in groups.values()]
     rivals: dict[tuple[str, str], list[System]] = {}
     for system in systems:
         rivals.setdefault((system.task, system.name), []).append(system)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.registry import Spec
-from retrokit.data.runs import is_run, read_run
+from retrokit.data.runs import Run, is_run, read_run
 from retrokit.ranking import retrieval
 
 
@@ -49,18 +49,23 @@ def training_of(spec: str) -> Training | None:
     if parsed.name != encoders.registry.fallback or not path or not is_run(path):
         return None
     run = read_run(path).finished(path)
-    identity = run.identity
-    if not {"encoder", "seed"} <= set(identity):
+    if not {"encoder", "seed"} <= set(run.identity):
         return Training(run.similarity, _digest(spec), "")
-    start, of_start = identity["encoder"], None
+    return _training_of_run(run, {key: value for key, value in parsed.params.items() if key != "path"})
+
+
+def _training_of_run(run: Run, options: Mapping[str, Any]) -> Training:
+    """The training of a run's encoder, which is loaded with ``options``."""
+    rest = dict(run.identity)
+    start, seed, of_start = rest.pop("encoder"), str(rest.pop("seed")), None
     with suppress(UsageError, DataError):  # the name of a plugin, or a folder that is not here
         start, of_start = str(encoders.registry.parse(start)), training_of(start)
-    # weights that a seed decides, fresh ones or a pretraining's, are drawn again by each training
-    apart = {"seed", "encoder"} | ({"encoder_fingerprint"} if of_start and of_start.seed else set())
-    rest = {key: value for key, value in identity.items() if key not in apart}
-    options = {key: value for key, value in parsed.params.items() if key != "path"}
-    group = _digest([of_start.group if of_start else start, rest, options])
-    return Training(run.similarity, group, _seeds([Training(None, group, str(identity["seed"])), of_start]))
+    if of_start is not None:
+        start = of_start.group
+        if of_start.seed:  # weights that a seed decides are drawn again by each training
+            rest.pop("encoder_fingerprint", None)
+    group = _digest([start, rest, options])
+    return Training(run.similarity, group, _seeds([Training(None, group, seed), of_start]))
 
 
 def training_of_stages(first: str | None, reranker: str | None) -> Training | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.core.errors import DataError, ServiceError, first_line
-from retrokit.core.files import digest
+from retrokit.core.files import check_is_folder, digest
 from retrokit.data.beir import digest_beir, is_beir, read_beir
 from retrokit.data.jsonl import fields_of, read_jsonl
 
@@ -23,9 +23,7 @@ def leaves(task: Any) -> list[Any]:
 def use_folder(task: Any, folder: Path) -> None:
     """Let ``task`` take its data from ``folder`` whenever MTEB asks it to load them. Raises :class:`DataError` for no
     folder, or none of the layouts."""
-    if not os.path.isdir(folder):
-        problem = "is a file" if os.path.exists(folder) else "does not exist"
-        raise DataError(folder, f"{problem}; expected the data of {task.metadata.name}")
+    check_is_folder(folder, f"the data of {task.metadata.name}")
     load = _loader(task, folder)
 
     def load_data(**kwargs: Any) -> None:
@@ -65,14 +63,17 @@ def _loader(task: Any, folder: Path) -> Any:
             problem = f"is a BEIR folder, but {task.metadata.name} is a task of type {task.metadata.type}"
             raise DataError(folder, f"{problem}; expected a clone of its repository on the hub")
         return lambda: _load_beir(task, folder)
-    splits = [*dict.fromkeys([*task.eval_splits, *([task.train_split] if hasattr(task, "train_split") else [])])]
-    there = [split for split in splits if os.path.isfile(folder / f"{split}.jsonl")]
-    if there and len(there) < len(splits):
-        missing = ", ".join(f"{split}.jsonl" for split in splits if split not in there)
-        raise DataError(folder, f"{task.metadata.name} needs {missing} too")
-    if there:
-        return lambda: _load_jsonl(task, folder, splits)
-    return task.load_data  # MTEB's own, which reads a clone of the repository by the path in the metadata
+    splits = list(task.eval_splits)
+    if hasattr(task, "train_split"):
+        splits.append(task.train_split)
+    splits = list(dict.fromkeys(splits))
+    files = [f"{split}.jsonl" for split in splits]
+    missing = [file for file in files if not os.path.isfile(folder / file)]
+    if missing == files:
+        return task.load_data  # MTEB's own, which reads a clone of the repository by the path in the metadata
+    if missing:
+        raise DataError(folder, f"{task.metadata.name} needs {', '.join(missing)} too")
+    return lambda: _load_jsonl(task, folder, splits)
 
 
 def _load_beir(task: Any, folder: Path) -> None:
@@ -92,8 +93,9 @@ def _load_beir(task: Any, folder: Path) -> None:
 def _load_jsonl(task: Any, folder: Path, splits: Sequence[str]) -> None:
     from datasets import Dataset, DatasetDict
 
-    files = {split: [row for _, row in read_jsonl(folder / f"{split}.jsonl")] for split in splits}
-    dataset = DatasetDict({split: Dataset.from_list(rows) for split, rows in files.items()})
+    dataset = DatasetDict()
+    for split in splits:
+        dataset[split] = Dataset.from_list([row for _, row in read_jsonl(folder / f"{split}.jsonl")])
     if not task.metadata.is_multilingual:
         task.dataset = dataset
     elif len(task.hf_subsets) == 1:
@@ -102,16 +104,23 @@ def _load_jsonl(task: Any, folder: Path, splits: Sequence[str]) -> None:
         problem = f"{task.metadata.name} has {len(task.hf_subsets)} languages"
         raise DataError(folder, f"{problem}; choose one (language=eng), or expected a clone of its repository")
     task.dataset_transform(num_proc=None)
-    # the columns that mteb reads, as its classes of tasks name them
-    pair = getattr(task, "column_names", ())
-    attributes = ("input_column_name", "label_column_name", "input1_column_name", "input2_column_name")
-    columns = [*(getattr(task, name, None) for name in attributes), *pair, *(["score"] if pair else [])]
+    columns = _columns_of(task)
     for split in splits:
         there = dataset[split].column_names
-        missing = [name for name in columns if isinstance(name, str) and name not in there]
+        missing = [name for name in columns if name not in there]
         if missing:
             problem = f"no field {missing[0]!r}, which {task.metadata.name} needs; the fields are {fields_of(there)}"
             raise DataError(folder / f"{split}.jsonl", problem)
+
+
+def _columns_of(task: Any) -> list[str]:
+    """The columns that mteb reads, as its classes of tasks name them."""
+    attributes = ("input_column_name", "label_column_name", "input1_column_name", "input2_column_name")
+    columns = [getattr(task, attribute, None) for attribute in attributes]
+    pair = getattr(task, "column_names", ())
+    if pair:
+        columns += [*pair, "score"]
+    return [name for name in columns if isinstance(name, str)]
 
 
 def judgements(task: Any) -> dict[tuple[str, str], dict[str, dict[str, int]]]:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ from mteb.types import PromptType
 
 from retrokit.data.prompted import Prompted
 from retrokit.encoders.prompts import DEFAULT_TEMPLATE
-from retrokit.evaluation.tasks.base import prepared, run_of
+from retrokit.evaluation.tasks.base import run_of
 from retrokit.evaluation.tasks.labelled import majority
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.dense import Dense
+from retrokit.ranking.retrieval.embeddings import prepared_rows
 from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
@@ -72,7 +74,7 @@ class MtebSearch:
         # in descending order of ids, so that equal scores rank as trec_eval ranks them
         order = sorted(range(len(ids)), key=ids.__getitem__, reverse=True)
         if top_ranked is not None:
-            listed = {document for candidates in top_ranked.values() for document in candidates}
+            listed = set(chain.from_iterable(top_ranked.values()))
             order = [i for i in order if ids[i] in listed]
 
         def read(dataset: Any, kind: PromptType) -> TextList:
@@ -97,20 +99,30 @@ class MtebSearch:
         self, inputs: Iterable[Mapping[str, Any]], task_metadata: Any, prompt_type: PromptType | None
     ) -> list[str]:
         """Texts, which bring MTEB's instruction for the task unless they are its documents."""
-        texts = [text for batch in inputs for text in batch["text"]]
+        texts = list(chain.from_iterable(batch["text"] for batch in inputs))
         if not self.task_prompts:
             return texts
-        instruction, default = task_metadata.prompt, get_abstask_prompt(task_metadata.name)
-        if isinstance(instruction, Mapping):
-            instruction = instruction.get(prompt_type.value if prompt_type else "query")
-        elif prompt_type == PromptType.document:
-            instruction = None
-        if prompt_type == PromptType.document:
-            default = ""
-        kinds = [f"-{prompt_type.value}", ""] if prompt_type else [""]
-        names = [f"{owner}{kind}" for owner in (task_metadata.name, task_metadata.type) for kind in kinds]
+        instruction, default = _instruction_of(task_metadata, prompt_type), ""
+        if prompt_type != PromptType.document:
+            default = get_abstask_prompt(task_metadata.name)
+        names: list[str] = []
+        for owner in (task_metadata.name, task_metadata.type):
+            if prompt_type is not None:
+                names.append(f"{owner}-{prompt_type.value}")
+            names.append(owner)
         prefix = DEFAULT_TEMPLATE.format(instruction=instruction) if instruction else ""
-        return [Prompted(prefix, text, instruction or "", default, names) for text in texts]
+        return [Prompted(prefix, text, instruction, default, names) for text in texts]
+
+
+def _instruction_of(task_metadata: Any, prompt_type: PromptType | None) -> str:
+    """MTEB's instruction of a task for texts of that type; empty if there is none. One for the task as a whole is not
+    for its documents."""
+    instruction = task_metadata.prompt
+    if isinstance(instruction, Mapping):
+        instruction = instruction.get(prompt_type.value if prompt_type else "query")
+    elif prompt_type == PromptType.document:
+        instruction = None
+    return instruction or ""
 
 
 class MtebModel(MtebSearch):
@@ -148,7 +160,7 @@ class MtebModel(MtebSearch):
         """Embeddings float32 ``[n, d]`` of batches of texts: raw, or prepared for the tasks that feed a learner."""
         role: Role = "query" if prompt_type == PromptType.query else "document"
         raw = self.embeddings.embed(self._texts(inputs, task_metadata, prompt_type), role)
-        return prepared(self.scorer, raw) if task_metadata.type in self._fed_to_a_learner else raw
+        return prepared_rows(self.scorer, raw, "document") if task_metadata.type in self._fed_to_a_learner else raw
 
     @torch.inference_mode()
     def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
@@ -166,20 +178,19 @@ def _best_of(
 ) -> list[Ranking]:
     """The ``k`` best of the candidates of each query; equal scores in the order of the documents."""
     position_of = {identifier: position for position, identifier in enumerate(documents.ids)}
-    rows = []
-    for query in queries.ids:
-        rows.append(sorted({position_of[id] for id in candidates.get(query, ()) if id in position_of}))
-    query_rows = [row for row, positions in enumerate(rows) for _ in positions]
-    flat = [position for positions in rows for position in positions]
-    scores = index.score_pairs(
-        TextList((queries[row] for row in query_rows), [queries.ids[row] for row in query_rows]),
-        TextList((documents[i] for i in flat), [documents.ids[i] for i in flat]),
-    )
+    positions_by_query = []
+    query_rows: list[int] = []
+    for row, query in enumerate(queries.ids):
+        positions = sorted({position_of[id] for id in candidates.get(query, ()) if id in position_of})
+        positions_by_query.append(np.array(positions, dtype=np.int64))
+        query_rows += [row] * len(positions)
+    flat = np.concatenate(positions_by_query).tolist()
+    scores = index.score_pairs(queries.at(query_rows), documents.at(flat))
+    ends = np.cumsum([len(positions) for positions in positions_by_query])
     rankings = []
-    ends = np.cumsum([len(positions) for positions in rows])
-    for positions, candidate_scores in zip(rows, np.split(scores, ends[:-1]), strict=True):
-        order = np.argsort(-candidate_scores, kind="stable")[:k]
-        rankings.append((candidate_scores[order], np.array(positions, dtype=np.int64)[order]))
+    for query_positions, query_scores in zip(positions_by_query, np.split(scores, ends[:-1]), strict=True):
+        order = np.argsort(-query_scores, kind="stable")[:k]
+        rankings.append((query_scores[order], query_positions[order]))
     return rankings
 
 

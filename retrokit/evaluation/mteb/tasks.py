@@ -8,6 +8,7 @@ is cosine's, ours is the one under the similarity, next to mteb's.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from retrokit.evaluation.mteb.data import folder_digest, judgements, leaves, use
 from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task, needs_embeddings
-from retrokit.metrics.ranking import evaluate_run
+from retrokit.metrics.ranking import Run, evaluate_run
 from retrokit.ranking.retrieval.base import Searcher
 from retrokit.ranking.retrieval.dense import Dense
 
@@ -231,25 +232,15 @@ class MtebTask(Task):
         request: Request,
         configuration: dict[str, Any],
     ) -> Result:
-        headlines = {}
-        for task in self.tasks:
-            name, metric = task.metadata.name, headline(task)
-            if metric not in task_scores[name].metrics:
-                problem = f"mteb's {metric} of {name} under {searcher.similarity} is not a number"
-                raise DataError(searcher.spec, f"{problem}: do all embeddings score alike?")
-            headlines[name] = task_scores[name].metrics[metric]
+        headlines = self._headlines(searcher, task_scores)
         if len(self.tasks) == 1:
             ((metrics, per_query, _),) = task_scores.values()
         else:
-            blocks = {
-                block: float(np.mean([headlines[task.metadata.name] for task in tasks]))
-                for block, tasks in self.blocks.items()
-            }
-            overall = {"average": [*headlines.values()], "block_average": [*blocks.values()]}
-            metrics = {**{name: float(np.mean(values)) for name, values in overall.items()}, **blocks, **headlines}
+            metrics = self._over_tasks(headlines)
             per_query = {"average": headlines}  # a mean over tasks is compared over tasks
         requested = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
-        if missing := [name for name in requested if name not in metrics]:
+        missing = [name for name in requested if name not in metrics]
+        if missing:
             notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {searcher.similarity}")
         return Result(
             searcher.spec,
@@ -262,6 +253,26 @@ class MtebTask(Task):
             norms={},
             configuration={**configuration, "mteb_results": [scores.file for scores in task_scores.values()]},
         )
+
+    def _headlines(self, searcher: Searcher, task_scores: Mapping[str, MtebScores]) -> dict[str, float]:
+        """The headline of each task by its name. Raises :class:`DataError` for one that is undefined."""
+        headlines = {}
+        for task in self.tasks:
+            name, metric = task.metadata.name, headline(task)
+            if metric not in task_scores[name].metrics:
+                problem = f"mteb's {metric} of {name} under {searcher.similarity} is not a number"
+                raise DataError(searcher.spec, f"{problem}: do all embeddings score alike?")
+            headlines[name] = task_scores[name].metrics[metric]
+        return headlines
+
+    def _over_tasks(self, headlines: Mapping[str, float]) -> dict[str, float]:
+        """The means over all tasks, over blocks and of each block, and the headlines."""
+        blocks = {}
+        for block, tasks in self.blocks.items():
+            blocks[block] = float(np.mean([headlines[task.metadata.name] for task in tasks]))
+        average = float(np.mean([*headlines.values()]))
+        block_average = float(np.mean([*blocks.values()]))
+        return {"average": average, "block_average": block_average, **blocks, **headlines}
 
 
 def _report_prompts(encoder: Encoder) -> None:
@@ -281,26 +292,37 @@ def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, 
     mteb's results have only means. New rankings are measured and the scores written to ``file``; a result from mteb's
     cache reads them.
     """
-    if not model.runs or task.metadata.type != "Retrieval" or hasattr(task, "tasks"):
-        fresh_or_none = model.runs or not file.is_file()
-        if fresh_or_none:
+    if model.runs:
+        if task.metadata.type != "Retrieval" or hasattr(task, "tasks"):
             return {}
-        table: dict[str, dict[str, float]]
-        table = read_json(file, "scores of queries", {"metrics": dict[str, dict[str, float]]})["metrics"]
-        return table
+        scores = _measured_per_query(task, model.runs)
+        write_json(file, {"metrics": scores}, kind="mteb-queries")
+        return scores
+    if not file.is_file():
+        return {}
+    table: dict[str, dict[str, float]]
+    table = read_json(file, "scores of queries", {"metrics": dict[str, dict[str, float]]})["metrics"]
+    return table
+
+
+def _measured_per_query(task: Any, runs: Mapping[tuple[str, str], Run]) -> dict[str, dict[str, float]]:
+    """The scores of each query of a retrieval task, given its rankings by split and subset."""
     names = [name for name in _shown(task) if int(name.partition("@")[2]) <= max(task.k_values)]
     scores: dict[str, dict[str, float]] = {name: {} for name in names}
     for (split, subset), qrels in judgements(task).items():
-        run = model.runs.get((split, subset))
-        if run is None:
+        if (split, subset) not in runs:
             continue
+        run = runs[split, subset]
         if task.ignore_identical_ids:
-            run = {query: {d: score for d, score in ranked.items() if d != query} for query, ranked in run.items()}
-        prefix = f"{split}/{subset}/" if len(model.runs) > 1 else ""
+            run = {query: _without_document(ranked, query) for query, ranked in run.items()}
+        prefix = f"{split}/{subset}/" if len(runs) > 1 else ""
         for name, values in evaluate_run(qrels, run, names).items():
             scores[name] |= {f"{prefix}{query}": value for query, value in values.items()}
-    write_json(file, {"metrics": scores}, kind="mteb-queries")
     return scores
+
+
+def _without_document(ranked: Mapping[str, float], document: str) -> dict[str, float]:
+    return {other: score for other, score in ranked.items() if other != document}
 
 
 def headline(task: Any) -> str:
@@ -349,15 +371,10 @@ def mteb(
         DataError: a folder that does not hold a task's data.
     """
     blocks = _blocks(name, language)
-    all_leaves = [leaf for tasks in blocks.values() for task in tasks for leaf in leaves(task)]
-    folders: dict[str, Path] = {}
-    if data is not None:
-        candidates = {leaf.metadata.name: Path(data) / leaf.metadata.name for leaf in all_leaves}
-        folders = {task_name: folder for task_name, folder in candidates.items() if folder.is_dir()}
-        if not folders and len(all_leaves) == 1:
-            folders = {all_leaves[0].metadata.name: Path(data)}
-        elif not folders:
-            raise DataError(data, f"contains no folder of any task's name, such as {next(iter(candidates))}")
+    all_leaves: list[Any] = []
+    for task in chain.from_iterable(blocks.values()):
+        all_leaves += leaves(task)
+    folders = {} if data is None else _folders(Path(data), [leaf.metadata.name for leaf in all_leaves])
     where = "into FOLDER" if len(all_leaves) == 1 else "each into FOLDER/TASK"
     for leaf in all_leaves:
         if leaf.metadata.name in folders:
@@ -366,6 +383,17 @@ def mteb(
             use_hub(leaf, f"{where} and name it: mteb:{name},data=FOLDER")
     by_neighbours = (classifier or CLASSIFIERS.get(name)) == "knn"
     return MtebTask(blocks, folders, cache, task_prompts, by_neighbours)
+
+
+def _folders(data: Path, names: Sequence[str]) -> dict[str, Path]:
+    """The folder of each of the tasks ``names`` that has one in ``data``, which is itself the folder of a single task.
+    Raises :class:`DataError` if there is none."""
+    folders = {name: data / name for name in names if (data / name).is_dir()}
+    if not folders and len(names) == 1:
+        return {names[0]: data}
+    if not folders:
+        raise DataError(data, f"contains no folder of any task's name, such as {names[0]}")
+    return folders
 
 
 def _blocks(name: str, language: str | None) -> dict[str, list[Any]]:

@@ -5,14 +5,12 @@ encoded in one role, as documents, so that no prompt distinguishes them. An asym
 text counting as the query, and a notice says why it will do badly (MAG, 2.1). Over queries and documents any fits.
 """
 
-import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request, Task
@@ -157,8 +155,16 @@ class SearchTask(MeasuringTask):
             measured = self.measure_index(index, names, depth, searcher)
             account = account_of(searcher, index)
             measured = replace(measured, counts={**account.counts, **measured.counts})
-            details = (measured, account.norms, account.configuration)
-            results.append(self.result(searcher.spec, searcher.similarity, names, *details))
+            results.append(
+                self.result(
+                    searcher.spec,
+                    searcher.similarity,
+                    names,
+                    measured,
+                    norms=account.norms,
+                    configuration=account.configuration,
+                )
+            )
         return results
 
 
@@ -175,13 +181,6 @@ def run_of(
 def left_out(counts: Mapping[str, int | float], words: Mapping[str, str]) -> str:
     """For a line of what is used: each count that is not zero, with the words for it."""
     return "".join(f"; {counts[name]:,} {what}" for name, what in words.items() if counts.get(name))
-
-
-@torch.inference_mode()
-def prepared(similarity: Similarity, embeddings: np.ndarray) -> np.ndarray:
-    """Embeddings as ``similarity`` prepares documents, float32 ``[n, d']``: of unit norm for cosine, raw for dot."""
-    rows: np.ndarray = copy.deepcopy(similarity).cpu().prepare(torch.as_tensor(embeddings), "document").numpy()
-    return rows
 
 
 def moderate(numbers: np.ndarray) -> np.ndarray:

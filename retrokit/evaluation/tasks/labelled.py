@@ -25,7 +25,8 @@ from retrokit.core.notices import notice, progress
 from retrokit.data.labelled import LabelledSplit, LabelledTexts, read_labelled, read_split
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.base import Measured, SymmetricTask, left_out, moderate, prepared
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask, left_out, moderate
+from retrokit.ranking.retrieval.embeddings import prepared_rows
 from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 
@@ -191,7 +192,8 @@ class Classification(LabelledTask):
                 _, nearest = top_k(similarity, rows[test], rows[train], self.k, request.device)
                 predictions = majority(self.labels[train][nearest])
             else:
-                ready, classifier = prepared(similarity, rows), LogisticRegression(max_iter=ITERATIONS)
+                ready = prepared_rows(similarity, rows, "document")
+                classifier = LogisticRegression(max_iter=ITERATIONS)
                 with warnings.catch_warnings():
                     # stopping after so many iterations is the protocol; the result says if it was early
                     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -238,7 +240,7 @@ class Clustering(SymmetricTask):
         from sklearn.cluster import MiniBatchKMeans
         from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-        rows = moderate(prepared(similarity, embeddings[0]))
+        rows = moderate(prepared_rows(similarity, embeddings[0], "document"))
         v_measures, rands = [], []
         with progress("clustering", self.seeds, "seeds") as advance:
             for seed in range(self.seeds):

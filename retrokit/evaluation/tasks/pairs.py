@@ -42,7 +42,12 @@ SEED = 42
 
 
 class NearMisses(SymmetricTask):
-    """Scores of near-misses and random pairs, and of positives if they are other texts than their anchors."""
+    """Scores of near-misses and random pairs, and of positives if they are other texts than their anchors.
+
+    Attributes:
+        paraphrases: the pairs that mean the same, as positions of their texts: ``[2, n]``.
+        random_pairs: each distinct anchor with another, likewise.
+    """
 
     def __init__(self, name: str, examples: Sequence[LabelledNearMiss]) -> None:
         self.name = name
@@ -58,12 +63,12 @@ class NearMisses(SymmetricTask):
         self._rows |= {f"/{family}": np.flatnonzero(families == family) for family in self.families}
         # each distinct anchor with another one, at random by a fixed seed: [2, n], or [2, 0] of a single one
         order = np.random.default_rng(SEED).permutation(np.unique(self._anchor))
-        self._random = np.stack([order, np.roll(order, 1)])[:, : len(order) if len(order) > 1 else 0]
-        self._paraphrases = self._find_paraphrases(distinct)
+        self.random_pairs = np.stack([order, np.roll(order, 1)])[:, : len(order) if len(order) > 1 else 0]
+        self.paraphrases = self._find_paraphrases(distinct)
         counts = {
             "near_misses": len(examples),
-            "paraphrases": self._paraphrases.shape[1],
-            "random_pairs": self._random.shape[1],
+            "paraphrases": self.paraphrases.shape[1],
+            "random_pairs": self.random_pairs.shape[1],
             "texts": len(distinct.texts),
         }
         super().__init__(distinct.texts, counts)
@@ -110,7 +115,7 @@ class NearMisses(SymmetricTask):
             return pair_scores(by, rows[first], rows[second]).astype(np.float64)
 
         near = scores(self._anchor, self._near_miss)
-        random, paraphrases = scores(*self._random), scores(*self._paraphrases)
+        random, paraphrases = scores(*self.random_pairs), scores(*self.paraphrases)
         cosine = similarity_functions.registry.create("cosine")
         near_cosine = scores(self._anchor, self._near_miss, cosine)
         scored = self._by_family("near_miss", near) | _numbered("random", random) | _numbered("positive", paraphrases)
@@ -203,7 +208,7 @@ class Verification(NearMisses):
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
         """All measures, given a function of the positions of two texts each: scores float32 ``[n]``."""
-        groups = [np.stack([self._anchor, self._near_miss]), self._paraphrases]
+        groups = [np.stack([self._anchor, self._near_miss]), self.paraphrases]
         groups += [] if self._reference else [np.stack([self._anchor, self._positive])]
         pairs, place = np.unique(np.concatenate(groups, axis=1), axis=1, return_inverse=True)
         scores = score(*pairs).astype(np.float64)[place.reshape(-1)]
@@ -300,22 +305,20 @@ def pairs(
     """
     seen = hashlib.sha256()
     examples = read_labelled_pairs(path, seen.update, family)
-    labelled = [example for example in examples if isinstance(example, LabelledPair)]
-    near_misses = [example for example in examples if isinstance(example, LabelledNearMiss)]
-    is_gate = gate or paraphrases is not None
-    if labelled and is_gate:
-        raise UsageError(f"pairs:{path}: has labelled pairs; a gate is tested with near-misses")
+    name = short_name(path)
     task: NearMisses | DuplicatePairs
-    if labelled:
-        task = DuplicatePairs(short_name(path), labelled)
-    elif not is_gate:
-        task = NearMisses(short_name(path), near_misses)
-    elif paraphrases is None:
-        task = Verification(short_name(path), near_misses)
-    else:
+    if isinstance(examples[0], LabelledPair):
+        if gate or paraphrases is not None:
+            raise UsageError(f"pairs:{path}: has labelled pairs; a gate is tested with near-misses")
+        task = DuplicatePairs(name, examples)
+    elif paraphrases is not None:
         reference = [(pair.anchor, pair.positive) for pair in read_reference(paraphrases, max_paraphrases)]
         seen.update(json.dumps(reference).encode())
-        task = Verification(short_name(path), near_misses, reference)
+        task = Verification(name, examples, reference)
+    elif gate:
+        task = Verification(name, examples)
+    else:
+        task = NearMisses(name, examples)
     task.data_digest = f"sha256:{seen.hexdigest()}"
     return task
 

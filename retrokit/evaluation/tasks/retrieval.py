@@ -24,6 +24,7 @@ from retrokit.data.beir import (
     sets_in,
 )
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
+from retrokit.data.docstrings import docstrings_folder
 from retrokit.data.images import with_images
 from retrokit.data.packed_records import TextsById
 from retrokit.data.trec import write_run
@@ -55,24 +56,19 @@ class Retrieval(SearchTask):
         self.ignore_identical_ids = ignore_identical_ids
         order = sorted(range(len(data.document_ids)), key=lambda i: data.document_ids[i], reverse=True)
         self.queries = TextList(data.queries, data.query_ids)
-        self.documents = TextList((data.documents[i] for i in order), [data.document_ids[i] for i in order])
+        self.documents = TextList(data.documents, data.document_ids).at(order)
         position_of = {identifier: position for position, identifier in enumerate(self.documents.ids)}
-        queries_with_document = [
-            (" ".join(query.split()), position_of[id])
-            for id, query in zip(data.query_ids, data.queries, strict=True)
-            if id in position_of
-        ]
-        # queries that are a document's text, below a title or none
+        identical_ids = 0
         self._same_texts = 0
-        for query, position in queries_with_document:
-            text = " ".join(self.documents[position].split())
-            self._same_texts += bool(query) and f" {text}".endswith(f" {query}")
-        counts = dict(data.counts)
+        for id, query in zip(data.query_ids, data.queries, strict=True):
+            if id in position_of:
+                identical_ids += 1
+                self._same_texts += _is_text_of(query, self.documents[position_of[id]])
+        self.counts = dict(data.counts)
         if ignore_identical_ids:
-            counts["identical_ids_left_out"] = len(queries_with_document)
-        self.counts = counts
+            self.counts["identical_ids_left_out"] = identical_ids
         self._out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
-        self.left_out, self.relevant = self.places(lambda ids: {id: position_of[id] for id in ids if id in position_of})
+        self.left_out, self.relevant = self.places(lambda ids: position_of)
 
     def places(
         self, positions_of: Callable[[Set[str]], Mapping[str, int]]
@@ -83,11 +79,13 @@ class Retrieval(SearchTask):
             query: {id for id, grade in self.data.qrels.get(query, {}).items() if grade >= self.data.level}
             for query in self.data.query_ids
         }
-        position_of = positions_of({id for ids in (*self._out.values(), *relevant.values()) for id in ids})
-        left_out, judged = (
-            [frozenset(position_of[id] for id in ids[query] if id in position_of) for query in self.data.query_ids]
-            for ids in (self._out, relevant)
-        )
+        ids: set[str] = set()
+        position_of = positions_of(ids.union(*self._out.values(), *relevant.values()))
+        left_out = []
+        judged = []
+        for query in self.data.query_ids:
+            left_out.append(frozenset(position_of[id] for id in self._out[query] if id in position_of))
+            judged.append(frozenset(position_of[id] for id in relevant[query] if id in position_of))
         return left_out, judged
 
     def check_metrics(self, names: Sequence[str]) -> None:
@@ -117,14 +115,14 @@ class Retrieval(SearchTask):
         return TuningQueries(self.documents, other.queries, other.left_out, self.depth([metric]), measure, about)
 
     def restricted(self, queries: Set[str], documents: Set[str]) -> Retrieval:
-        texts = dict(zip(self.data.document_ids, self.data.documents, strict=True))
-        queries_by_id = dict(zip(self.data.query_ids, self.data.queries, strict=True))
+        data = self.data
         restricted = retrieval_data(
-            *(self.data.name, self.data.split),
-            {id: text for id, text in texts.items() if id in documents},
-            {id: text for id, text in queries_by_id.items() if id in queries},
-            {id: grades for id, grades in self.data.qrels.items() if id in queries},
-            level=self.data.level,
+            data.name,
+            data.split,
+            documents={id: data.documents_by_id[id] for id in data.document_ids if id in documents},
+            queries={id: data.queries_by_id[id] for id in data.query_ids if id in queries},
+            qrels={id: grades for id, grades in data.qrels.items() if id in queries},
+            level=data.level,
         )
         return Retrieval(restricted, self.ignore_identical_ids, self._out)
 
@@ -161,6 +159,12 @@ class Retrieval(SearchTask):
         return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
 
 
+def _is_text_of(query: str, document: str) -> bool:
+    """Whether a query is a document's text, below a title or none, apart from white space."""
+    text = " ".join(query.split())
+    return text != "" and f" {' '.join(document.split())}".endswith(f" {text}")
+
+
 # BEIR's folders whose tasks have ignore_identical_ids in mteb 2.26.24, by BEIR's names and by mteb's
 _IDENTICAL_IDS = {"arguana", "fever", "fiqa", "fiqa2018", "msmarco", "quora", "quoraretrieval"}
 
@@ -188,6 +192,11 @@ def _beir(path: str, split: str, ignore_identical_ids: bool | None, level: int, 
     task.digest_files = partial(digest_beir, path, split)
     task.other_split = partial(read_other_split, path, task.data)
     return task
+
+
+def docstrings(documents: int, split: str) -> Retrieval:
+    """The retrieval task of the built-in docstrings."""
+    return _beir(str(docstrings_folder(documents)), split, None, level=1, titles=True)
 
 
 def save_runs(results: Sequence[Result], path: str) -> None:

@@ -69,10 +69,6 @@ class SureCandidates:
         texts = map(self.texts.__getitem__, self.text_of[entries].tolist())
         return TextList(texts, [self.ids[entry] for entry in entries.tolist()])
 
-    def queries_at(self, rows: Sequence[int]) -> TextList:
-        """The queries at ``rows``."""
-        return TextList((self.queries[row] for row in rows), [self.queries.ids[row] for row in rows])
-
 
 class RerankerReference:
     """Scores pairs by a reranker. A pair of texts is scored once, however many entries, encoders and similarities ask.
@@ -103,7 +99,7 @@ class RerankerReference:
             new_texts.append(np.setdiff1d(candidates.text_of[entries], known_texts))
         rows = [query for (query, _), texts in zip(requests, new_texts, strict=True) for _ in texts]
         texts = TextList(candidates.texts[text] for texts_of_query in new_texts for text in texts_of_query)
-        new_scores = _split(self._score(candidates, candidates.queries_at(rows), texts), new_texts)
+        new_scores = _split(self._score(candidates, candidates.queries.at(rows), texts), new_texts)
         for (query, _), added_texts, added_scores in zip(requests, new_texts, new_scores, strict=True):
             known_texts, known_scores = self._known.get(query, nothing)
             all_texts = np.concatenate([known_texts, added_texts])
@@ -131,7 +127,7 @@ class SearcherReference(RerankerReference):
         if not self._by.by_ids:
             return super().scores(candidates, requests)
         entries = [entries_of_query for _, entries_of_query in requests]
-        queries = candidates.queries_at([query for query, entries_of_query in requests for _ in entries_of_query])
+        queries = candidates.queries.at([query for query, entries_of_query in requests for _ in entries_of_query])
         return _split(self._score(candidates, queries, candidates.of(np.concatenate(entries))), entries)
 
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
@@ -146,10 +142,14 @@ class ListReference(RerankerReference):
 
     def scores(self, candidates: SureCandidates, requests: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         """For each list, scores float32 ``[n]``. A text that comes twice is ordered once, at its first place."""
-        distinct = [DistinctTexts() for _ in requests]
-        rows = [texts.add(candidates.of(entries)) for texts, (_, entries) in zip(distinct, requests, strict=True)]
-        keys = [(candidates.queries[query], *texts.texts) for texts, (query, _) in zip(distinct, requests, strict=True)]
-        if new := [key for key in dict.fromkeys(keys) if key not in self._known]:
+        keys: list[tuple[str, ...]] = []
+        rows = []
+        for query, entries in requests:
+            distinct = DistinctTexts()
+            rows.append(distinct.add(candidates.of(entries)))
+            keys.append((candidates.queries[query], *distinct.texts))
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        if new:
             new_scores = self._by.rank_lists([key[0] for key in new], [key[1:] for key in new])
             self._known.update(zip(new, new_scores, strict=True))
             if line := self._by.describe():
@@ -308,19 +308,24 @@ class Sure(SearchTask):
         line += f", reference {self.reference.spec}"
         if self.counting == TWICE:
             line += ", which counts every variant twice, as the published script does by default"
-        for testbed, reasons in self.data.dropped.items():
-            line += "".join(f"; {testbed}: {n:,} {_REASONS[reason]}" for reason, n in reasons.items() if n)
+        return "; ".join([line, *self._unusual()])
+
+    def _unusual(self) -> Iterator[str]:
+        """What is left out, missing or repeated in the data."""
+        for testbed, dropped in self.data.dropped.items():
+            for reason, count in dropped.items():
+                if count:
+                    yield f"{testbed}: {count:,} {_REASONS[reason]}"
         for testbed, count in self.data.identical.items():
             if count and self.identical == COUNTED:
-                line += (
-                    f"; {testbed}: {count:,} queries with a variant that equals its passage word for word, whose ROC"
-                )
-                line += f" is 1 by the tie rule for every system; identical={LEFT_OUT} leaves them out"
-        if len(self.data.testbeds) > 1 and (absent := missing_testbeds(self.data)):
-            line += f"; no files for {', '.join(absent)}"
+                problem = f"{count:,} queries with a variant that equals its passage word for word"
+                effect = "whose ROC is 1 by the tie rule for every system"
+                yield f"{testbed}: {problem}, {effect}; identical={LEFT_OUT} leaves them out"
+        absent = missing_testbeds(self.data)
+        if len(self.data.testbeds) > 1 and absent:
+            yield f"no files for {', '.join(absent)}"
         if self.data.repeated:
-            line += f"; {self.data.repeated:,} repeated id with another text, of which the last counts"
-        return line
+            yield f"{self.data.repeated:,} repeated id with another text, of which the last counts"
 
     def digest(self) -> str | None:
         """A digest of the folder, the corpus and the reference; ``None`` for data that come from no file."""
@@ -347,33 +352,18 @@ class Sure(SearchTask):
                 "roc": order_consistency(ranked.ranks, ranked.reference),
                 "range": rank_range(ranked.reference).astype(np.float64),
             }
-            ids = [self._queries[query] for query in ranked.queries]
             for measure, scores in values.items():
-                scored = zip(ids, scores.tolist(), strict=True)
-                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if not math.isnan(score)}
+                per_query[f"{testbed}_{measure}"] = self._defined(ranked.queries, scores)
             for measure in MEASURES:
                 column = np.full(len(self._queries), np.nan)
                 column[ranked.queries] = values[measure]
                 columns[measure].append(column)
             counts |= self._counts_of(testbed, ranked)
-            if lost := _lost(ranked.dropped):
+            lost = _lost(ranked.dropped)
+            if lost:
                 queries = f"of {len(self.data.testbeds[testbed]):,} queries dropped"
                 notice(f"{searcher.spec} {searcher.similarity}, {testbed}: {queries}: {lost}")
-        per_query[self._before] = {}
-        if _ALONE in reference:
-            per_query[self._reranked] = {}
-        for query, (name, ranking) in enumerate(zip(self._queries, rankings, strict=True)):
-            ranks = np.flatnonzero(ranking.passages == self._originals[query])
-            per_query[self._before][name] = float(1 / (ranks[0] + 1)) if len(ranks) else 0.0
-            if _ALONE not in reference:
-                continue
-            scores = reference[_ALONE][query]
-            if np.isnan(scores).any():
-                continue
-            after = 0.0
-            if len(ranks):
-                after = 1 / ranks_after_insertion(scores, ranks[0], np.empty(0))[0]
-            per_query[self._reranked][name] = after
+        per_query |= self._reciprocal_ranks(rankings, reference.get(_ALONE))
         return Measured(
             {metric: mean(scores) for metric, scores in per_query.items()},
             per_query,
@@ -387,6 +377,33 @@ class Sure(SearchTask):
             counts=counts,
             run=SureRun(self._candidates, rankings, self._variant_entries),
         )
+
+    def _defined(self, queries: Sequence[int], scores: np.ndarray) -> dict[str, float]:
+        """The ``scores`` ``[q]`` that are not NaN, by the ids of the ``queries``."""
+        by_query = {}
+        for query, score in zip(queries, scores.tolist(), strict=True):
+            if not math.isnan(score):
+                by_query[self._queries[query]] = score
+        return by_query
+
+    def _reciprocal_ranks(
+        self, rankings: Sequence[VariantRanking], reference: Sequence[np.ndarray] | None
+    ) -> dict[str, dict[str, float]]:
+        """The reciprocal rank of each query's original: in its list, and after the ``reference``, if there is one, has
+        reordered the list."""
+        before: dict[str, float] = {}
+        after: dict[str, float] = {}
+        for query, (name, ranking) in enumerate(zip(self._queries, rankings, strict=True)):
+            ranks = np.flatnonzero(ranking.passages == self._originals[query])
+            before[name] = float(1 / (ranks[0] + 1)) if len(ranks) else 0.0
+            if reference is None or np.isnan(reference[query]).any():
+                continue
+            after[name] = 0.0
+            if len(ranks):
+                after[name] = 1 / ranks_after_insertion(reference[query], ranks[0], np.empty(0))[0]
+        if reference is None:
+            return {self._before: before}
+        return {self._before: before, self._reranked: after}
 
     def _counts_of(self, testbed: str, ranked: RankedTestbed) -> dict[str, int]:
         """The queries of a testbed that are used, and those that are left out, by reason."""
@@ -415,7 +432,7 @@ class Sure(SearchTask):
     def _variant_pairs(self) -> tuple[TextList, TextList]:
         """All queries with all of their variants."""
         rows = [row for row, kinds in enumerate(self._kinds) for _ in kinds]
-        return self._candidates.queries_at(rows), self._candidates.of(np.concatenate(self._variant_entries))
+        return self.queries.at(rows), self._candidates.of(np.concatenate(self._variant_entries))
 
     def _reference_scores(
         self, rankings: Sequence[VariantRanking], testbeds: Sequence[str]
@@ -425,27 +442,46 @@ class Sure(SearchTask):
         pairs = []
         for testbed in testbeds:
             pairs += [(testbed, query) for query in range(len(rankings)) if self._is_in(testbed, query)]
-        referred = {testbed: [np.empty(0)] * len(rankings) for testbed in testbeds}
         if self.reference.listwise:
-            # without its original a list has no use
-            pairs = [(testbed, query) for testbed, query in pairs if self._originals[query] in rankings[query].passages]
-            orders = [rankings[query].order(self._chosen(testbed, query)) for testbed, query in pairs]
-            lists = [
-                (query, self._entries(rankings, query, self._chosen(testbed, query))[order])
-                for (testbed, query), order in zip(pairs, orders, strict=True)
-            ]
-            ordered = self.reference.scores(self._candidates, lists)
-            for (testbed, query), scores, order in zip(pairs, ordered, orders, strict=True):
-                referred[testbed][query] = scores[np.argsort(order)]
-            return referred
+            scored = self._scores_of_lists(rankings, pairs)
+        else:
+            scored = self._scores_of_entries(rankings, pairs)
+        scores_by_testbed = {testbed: [np.empty(0)] * len(rankings) for testbed in testbeds}
+        for testbed, query, scores in scored:
+            scores_by_testbed[testbed][query] = scores
+        return scores_by_testbed
+
+    def _scores_of_lists(
+        self, rankings: Sequence[VariantRanking], pairs: Sequence[tuple[str, int]]
+    ) -> Iterator[tuple[str, int, np.ndarray]]:
+        """Each testbed and query of ``pairs`` with the scores of a reference that orders lists."""
+        requested = []
+        orders = []
+        lists = []
+        for testbed, query in pairs:
+            ranking = rankings[query]
+            if self._originals[query] not in ranking.passages:  # without its original a list has no use
+                continue
+            chosen = self._chosen(testbed, query)
+            order = ranking.order(chosen)
+            requested.append((testbed, query))
+            orders.append(order)
+            lists.append((query, self._entries(rankings, query, chosen)[order]))
+        scores_of_lists = self.reference.scores(self._candidates, lists)
+        for (testbed, query), order, scores in zip(requested, orders, scores_of_lists, strict=True):
+            yield testbed, query, scores[np.argsort(order)]
+
+    def _scores_of_entries(
+        self, rankings: Sequence[VariantRanking], pairs: Sequence[tuple[str, int]]
+    ) -> Iterator[tuple[str, int, np.ndarray]]:
+        """The same of a reference that scores each entry for itself."""
         requests = []
         for query, kinds in enumerate(self._kinds):
             requests.append((query, self._entries(rankings, query, np.arange(len(kinds)))))
         scores_by_query = self.reference.scores(self._candidates, requests)
         for testbed, query in pairs:
             listed, variants = np.split(scores_by_query[query], [len(rankings[query].passages)])
-            referred[testbed][query] = np.concatenate([listed, variants[self._chosen(testbed, query)]])
-        return referred
+            yield testbed, query, np.concatenate([listed, variants[self._chosen(testbed, query)]])
 
     def _is_in(self, testbed: str, query: int) -> bool:
         return testbed == _ALONE or self._queries[query] in self._members[testbed]

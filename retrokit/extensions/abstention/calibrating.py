@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -47,6 +48,30 @@ Sides = tuple[np.ndarray, np.ndarray]
 """Signals ``[n]`` of all queries with, and without, their relevant documents."""
 
 
+@dataclass(frozen=True)
+class JudgedQueries:
+    """The queries with relevant documents, and for each the positions of documents that are left out of its search, and
+    of the relevant ones."""
+
+    texts: TextList
+    left_out: list[Set[int]]
+    relevant: list[Set[int]]
+
+    @property
+    def left_out_with_relevant(self) -> list[Set[int]]:
+        return [left_out | relevant for left_out, relevant in zip(self.left_out, self.relevant, strict=True)]
+
+
+def _judged_queries(task: Retrieval, export: Export | None) -> JudgedQueries:
+    """Positions are those of the ``export``, if there is one."""
+    left_out, relevant = task.left_out, task.relevant
+    if export is not None:
+        left_out, relevant = task.places(export.rows_of)
+    rows = [row for row, positions in enumerate(relevant) if positions]
+    texts = TextList([task.queries[row] for row in rows], [task.queries.ids[row] for row in rows])
+    return JudgedQueries(texts, [left_out[row] for row in rows], [relevant[row] for row in rows])
+
+
 @taking(AbstentionSettings)
 def calibrate(settings: AbstentionSettings) -> CalibrationReport:
     """Find when ``system`` abstains, on the judged queries of the task ``on``, and write it to ``output``.
@@ -58,12 +83,9 @@ def calibrate(settings: AbstentionSettings) -> CalibrationReport:
     """
     check_settings(settings)
     task = judged_task(settings.on, settings.device)
-    export, left_out, relevant = None, task.left_out, task.relevant
-    if settings.index_folder is not None:
-        export = open_export(settings.index_folder)
-        left_out, relevant = task.places(export.rows_of)
-    rows = [row for row, positions in enumerate(relevant) if positions]
-    _check_enough(len(rows), settings)
+    export = open_export(settings.index_folder) if settings.index_folder is not None else None
+    judged = _judged_queries(task, export)
+    _check_enough(len(judged.texts), settings)
     if settings.verifier is not None and export is not None:
         raise UsageError(f"{settings.verifier}: a verifier reads texts, and an export has none")
     system = spec_of(settings.system, export)
@@ -72,13 +94,13 @@ def calibrate(settings: AbstentionSettings) -> CalibrationReport:
     index = searcher.index(task.documents) if export is None else searcher.over(export)
     searcher.check(task.documents, task.queries)
     verifier = verifier_of(settings.verifier, settings.device) if settings.verifier is not None else None
-    queries = TextList([task.queries[row] for row in rows], [task.queries.ids[row] for row in rows])
-    with_relevant = index.search_without(queries, DEEP, [left_out[row] for row in rows])
-    without = index.search_without(queries, DEPTH, [left_out[row] | relevant[row] for row in rows])
+    queries = judged.texts
+    with_relevant = index.search_without(queries, DEEP, judged.left_out)
+    without = index.search_without(queries, DEPTH, judged.left_out_with_relevant)
     ids: Sequence[str] | Mapping[int, str] = task.documents.ids
     if export is not None:
         ids = export.ids_at(_positions_in(chain(with_relevant, without)))
-    sample = _CalibrationSample((with_relevant, without), ids, [relevant[row] for row in rows], settings)
+    sample = _CalibrationSample((with_relevant, without), ids, judged.relevant, settings)
     if verifier is not None:
         sample.computed[VERIFIER] = (
             verified(verifier, queries, with_relevant, task.documents),

@@ -1,6 +1,6 @@
 """``retrokit abstain calibrate`` and ``retrokit abstain report``."""
 
-from retrokit.cli.api import common, show_result
+from retrokit.cli.api import common, show_record
 from retrokit.extensions.abstention.settings import AbstentionSettings, ReportSettings
 
 
@@ -12,10 +12,8 @@ def calibrate(settings: AbstentionSettings, as_json: bool = common("as_json")) -
     retrokit abstain calibrate --index-folder exported --on beir:data/scifact,split=train --error 0.1 -o exported.json
     """
     from retrokit.extensions.abstention.calibrating import calibrate as find
-    from retrokit.extensions.abstention.sheets import calibration_sheet
 
-    report = find(settings)
-    show_result(as_json, "abstain-calibrate", report.to_json(), calibration_sheet(report))
+    show_record(as_json, "abstain-calibrate", find(settings))
 
 
 def report(settings: ReportSettings, as_json: bool = common("as_json")) -> None:
@@ -27,8 +25,7 @@ def report(settings: ReportSettings, as_json: bool = common("as_json")) -> None:
     """
     from retrokit.extensions.abstention.reporting import check_error
     from retrokit.extensions.abstention.reporting import report as measure
-    from retrokit.extensions.abstention.sheets import report_sheet
 
     measured = measure(settings)
-    show_result(as_json, "abstain-report", measured.to_json(), report_sheet(measured))
+    show_record(as_json, "abstain-report", measured)
     check_error(measured, settings.max_error)

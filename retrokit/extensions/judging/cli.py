@@ -1,6 +1,6 @@
 """``retrokit judge``."""
 
-from retrokit.cli.api import common, show_result
+from retrokit.cli.api import common, show_record
 from retrokit.core.errors import GateFailed
 from retrokit.extensions.judging.settings import EstimateSettings, NegativesSettings, PoolSettings, RepairSettings
 
@@ -29,7 +29,7 @@ def estimate(settings: EstimateSettings, as_json: bool = common("as_json")) -> N
     from retrokit.extensions.judging.systems import estimate_metrics
 
     result = estimate_metrics(settings)
-    show_result(as_json, "judge-estimate", result.to_json(), *result.sheets())
+    show_record(as_json, "judge-estimate", result)
 
 
 def repair(settings: RepairSettings, as_json: bool = common("as_json")) -> None:
@@ -42,7 +42,7 @@ def repair(settings: RepairSettings, as_json: bool = common("as_json")) -> None:
     from retrokit.extensions.judging.repair import repair_data
 
     result = repair_data(settings)
-    show_result(as_json, "judge-repair", result.to_json(), *result.sheets())
+    show_record(as_json, "judge-repair", result)
 
 
 def negatives(settings: NegativesSettings, as_json: bool = common("as_json")) -> None:
@@ -53,6 +53,6 @@ def negatives(settings: NegativesSettings, as_json: bool = common("as_json")) ->
     from retrokit.extensions.judging.false_negatives import find_false_negatives
 
     result = find_false_negatives(settings)
-    show_result(as_json, "judge-negatives", result.to_json(), *result.sheets())
+    show_record(as_json, "judge-negatives", result)
     if settings.fail and result.count:
         raise GateFailed(f"{result.count:,} negatives that rerankers score above the positive")

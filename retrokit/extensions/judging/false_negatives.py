@@ -87,18 +87,26 @@ def find_false_negatives(settings: NegativesSettings) -> FalseNegatives:
 
 def doubted_negatives(source: Source, rerankers: Sequence[str], device: str | None) -> dict[int, list[int]]:
     """Record → its negatives that all ``rerankers`` score above its positive; none without rerankers."""
-    rows = {index: pair for index, pair in enumerate(source.records) if isinstance(pair, Pair) and pair.negatives}
-    if not rows or not rerankers:
+    pairs = {index: pair for index, pair in enumerate(source.records) if isinstance(pair, Pair) and pair.negatives}
+    if not pairs or not rerankers:
         return {}
-    queries = [pair.anchor for pair in rows.values()]
-    lists = [[pair.positive, *pair.negatives] for pair in rows.values()]
-    above = [np.ones(len(texts) - 1, dtype=bool) for texts in lists]
+    doubted = {}
+    for index, is_above in zip(pairs, _above_positive(list(pairs.values()), rerankers, device), strict=True):
+        if is_above.any():
+            doubted[index] = np.flatnonzero(is_above).tolist()
+    return doubted
+
+
+def _above_positive(pairs: Sequence[Pair], rerankers: Sequence[str], device: str | None) -> list[np.ndarray]:
+    """For each pair, which of its negatives all rerankers score above its positive, bool ``[negatives]``."""
+    queries = [pair.anchor for pair in pairs]
+    lists = [[pair.positive, *pair.negatives] for pair in pairs]
+    above = [np.ones(len(pair.negatives), dtype=bool) for pair in pairs]
     for spec in rerankers:
         reranker = KeptReranker(reranking.create(spec, device), Shards(None))
         for row, scores in enumerate(reranker.rank_lists(queries, lists)):
             above[row] &= scores[1:] > scores[0]
-    doubted = {index: np.flatnonzero(is_above).tolist() for index, is_above in zip(rows, above, strict=True)}
-    return {index: negatives for index, negatives in doubted.items() if negatives}
+    return above
 
 
 def _counted(source: Source, doubted: Mapping[int, Sequence[int]], examples: int) -> DoubtedNegatives:

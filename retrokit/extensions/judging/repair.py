@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from retrokit.data.beir import (
     read_answers,
     write_beir,
 )
-from retrokit.data.check import copies_of, decoded_again, read_splits, repeated
+from retrokit.data.check import Judgement, copies_of, decoded_again, read_splits, repeated
 from retrokit.data.corpus import Document, read_corpus
 from retrokit.data.images import Image
-from retrokit.data.jsonl import gathering, write_jsonl
+from retrokit.data.jsonl import Gathered, gathering, write_jsonl
 from retrokit.data.pairs import Source, read_any_source
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.records import PrintedRecord
@@ -91,9 +91,7 @@ def repair_data(settings: RepairSettings) -> DataRepair:
     test_specs = [spec for spec in specs if is_test_set(spec)]
     training_specs = [spec for spec in specs if not is_test_set(spec)]
     _check_specs(test_specs, training_specs, settings)
-    verdicts: Verdicts = {}
-    if settings.verdicts:
-        verdicts = {pair: verdict.relevant for pair, verdict in read_relevance(settings.verdicts).items()}
+    verdicts = _read_verdicts(settings.verdicts)
     with folder_in_the_making(settings.output) as unfinished:
         tests = [JudgedSplit.of_spec(spec) for spec in test_specs]
         for test in tests:
@@ -116,6 +114,12 @@ def _check_specs(test_specs: Sequence[str], training_specs: Sequence[str], setti
         raise UsageError(f"`verdicts=`: give the test set that they are on, such as {BEIR}:PATH, not {len(test_specs)}")
     if settings.with_ and not training_specs:
         raise UsageError("`with_=` is for negatives; give training data")
+
+
+def _read_verdicts(paths: Sequence[str]) -> Verdicts:
+    if not paths:
+        return {}
+    return {pair: verdict.relevant for pair, verdict in read_relevance(paths).items()}
 
 
 def _check_verdicts(data: RetrievalData, verdicts: Verdicts, files: str) -> None:
@@ -171,6 +175,40 @@ def _write_repaired(
     return changes
 
 
+def _check_no_images(path: str, texts: Iterable[str]) -> None:
+    if any(isinstance(text, Image) for text in texts):
+        raise UsageError(f"{path}: contains images; only texts can be repaired")
+
+
+def _changes_by_reading(name: str, faults: Iterable[Gathered]) -> list[DataChange]:
+    """Faults that readers repair."""
+    changes = []
+    for fault in faults:
+        if fault.kind in _REPAIRED_BY_READING:
+            where = f"{Path(fault.path).name}:{fault.line}"
+            changes.append(DataChange(name, where, _REPAIRED_BY_READING[fault.kind], fault.kind))
+    return changes
+
+
+def _present_judgements(
+    name: str,
+    split: str,
+    rows: Iterable[Judgement],
+    queries: Container[str],
+    documents: Container[str],
+) -> tuple[dict[str, dict[str, int]], list[DataChange]]:
+    """The judgements of a split whose query and document exist, and how the others are left out."""
+    qrels: dict[str, dict[str, int]] = {}
+    changes = []
+    for _, query, document, grade in rows:
+        if query in queries and document in documents:
+            qrels.setdefault(query, {})[document] = grade
+            continue
+        reason = "absent-documents" if query in queries else "absent-queries"
+        changes.append(DataChange(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
+    return qrels, changes
+
+
 def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target: Path) -> list[DataChange]:
     """Write a repaired copy of a BEIR folder with all its splits. The judgements of each split in ``verdicts`` get its
     verdicts, and those of exact copies of relevant documents.
@@ -186,26 +224,16 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
         read, unreadable = read_splits(folder)
     with gathering():  # the same faults again
         answers = read_answers(folder)
-    texts = [*queries.values(), *(document.text for document in documents.values())]
-    if any(isinstance(text, Image) for text in texts):
-        raise UsageError(f"{path}: contains images; only texts can be repaired")
-    changes = []
-    for fault in gathered:
-        if fault.kind in _REPAIRED_BY_READING:
-            where = f"{Path(fault.path).name}:{fault.line}"
-            changes.append(DataChange(name, where, _REPAIRED_BY_READING[fault.kind], fault.kind))
+    _check_no_images(path, [*queries.values(), *(document.text for document in documents.values())])
+    changes = _changes_by_reading(name, gathered)
     changes += [DataChange(name, f"qrels of {split}", "left out", "unreadable-splits") for split in unreadable]
     decoded = {id: _decoded(document, name, changes) for id, document in documents.items()}
     mended = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
-    qrels: dict[str, dict[str, dict[str, int]]] = {split: {} for split in read}
+    qrels: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in read.items():
-        for _, query, document, grade in rows:
-            if query in queries and document in documents:
-                qrels[split].setdefault(query, {})[document] = grade
-                continue
-            reason = "absent-documents" if query in queries else "absent-queries"
-            changes.append(DataChange(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
-    copies, _ = copies_of(list(decoded), [document.full_text for document in decoded.values()], near=False)
+        qrels[split], left_out = _present_judgements(name, split, rows, queries, documents)
+        changes += left_out
+    copies = copies_of(list(decoded), [document.full_text for document in decoded.values()])
     for split, split_verdicts in verdicts.items():
         changes += _judge_again(name, split, qrels[split], split_verdicts, level, copies)
     write_beir(target, decoded.values(), mended.items(), qrels, answers)
@@ -274,6 +302,24 @@ def repair_pairs(
     return changes
 
 
+def _positives_by_anchor(
+    pairs: Sequence[Pair], false_negatives: Mapping[int, Sequence[int]], relabel: bool
+) -> tuple[Mapping[str, set[str]], Mapping[str, set[str]]]:
+    """The normal forms of the positives of each anchor, and of the negatives that become positives."""
+    positives, relabelled = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for index, pair in enumerate(pairs):
+        anchor = normal_form(pair.anchor)
+        positives[anchor].add(normal_form(pair.positive))
+        if relabel:
+            relabelled[anchor] |= {normal_form(pair.negatives[number]) for number in false_negatives.get(index, ())}
+    return positives, relabelled
+
+
+def _record(source: Source, index: int) -> str:
+    row = source.places[index] if source.places else index
+    return f"record {row + 1}"
+
+
 def _pair_rows(
     source: Source,
     pairs: Sequence[Pair],
@@ -281,14 +327,10 @@ def _pair_rows(
     relabel: bool,
     changes: list[DataChange],
 ) -> Iterator[dict[str, Any]]:
-    spec, positives, relabelled = source.spec, defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    spec = source.spec
+    positives, relabelled = _positives_by_anchor(pairs, false_negatives, relabel)
     for index, pair in enumerate(pairs):
-        positives[normal_form(pair.anchor)].add(normal_form(pair.positive))
-        if relabel:
-            texts = {normal_form(pair.negatives[number]) for number in false_negatives.get(index, ())}
-            relabelled[normal_form(pair.anchor)] |= texts
-    for index, pair in enumerate(pairs):
-        where = f"record {(source.places[index] if source.places else index) + 1}"
+        where = _record(source, index)
         form = normal_form(pair.anchor)
         if not pair.negatives and form == normal_form(pair.positive):
             changes.append(DataChange(spec, where, "left out", "self-pairs"))

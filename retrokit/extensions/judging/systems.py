@@ -281,7 +281,7 @@ def _rows(data: RetrievalData, runs: Runs, pool: JudgingPool, names: Sequence[st
 
 def _with_copies(data: RetrievalData) -> dict[str, dict[str, int]] | None:
     """The judgements with those of exact copies of relevant documents; ``None`` if that changes none."""
-    exact, _ = copies_of(data.document_ids, data.documents, near=False)
+    exact = copies_of(data.document_ids, data.documents)
     result = {query: dict(grades) for query, grades in data.qrels.items()}
     for grades in result.values():
         for document, grade in [*grades.items()]:

@@ -65,14 +65,16 @@ def _evaluations(sources: Sources) -> dict[str, Evaluation]:
     return {source.path: source.record for source in sources.of(Evaluation)}
 
 
+def _contents(counts: Mapping[str, float]) -> str:
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+
+
 def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
     rows = {}
     for evaluation in evaluations:
         for task in evaluation.tasks:
             digest = evaluation.digests[task]() if task in evaluation.digests else None
-            counts = evaluation.systems_on(task)[0].first.counts
-            contents = [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count]
-            rows[task, digest] = [task, digest or "–", ", ".join(contents)]
+            rows[task, digest] = [task, digest or "–", _contents(evaluation.systems_on(task)[0].first.counts)]
     with_digest = {task for task, digest in rows if digest}
     return [row for (task, digest), row in rows.items() if digest or task not in with_digest]
 

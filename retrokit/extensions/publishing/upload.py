@@ -67,13 +67,7 @@ def push(settings: PushSettings) -> Pushed:
     with mteb as submission, folder as folder_path:
         staged = Path(folder_path)
         with disk_errors(staged):
-            for name in run.files:
-                _copy(Path(settings.folder, name), staged / name)
-            notes = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
-            write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=notes), staged)
-            if (adapter := staged / "adapter_config.json").is_file():
-                _name_base(settings, adapter)
-            _write_card(settings, run, records, staged / CARD)
+            _stage(settings, run, records, staged)
         files = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
         url, commit = ("", "") if settings.dry_run is not None else _upload(settings, staged)
         if submission is not None:
@@ -112,20 +106,36 @@ def _name_base(settings: PushSettings, config: Path) -> None:
         config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
-    """Complete the model's card, which its owner may have changed, under its name on the Hub."""
+def _stage(settings: PushSettings, run: Run, records: Sequence[Record], staged: Path) -> None:
+    """Write what is uploaded into the folder ``staged``."""
+    for name in run.files or ():
+        _copy(Path(settings.folder, name), staged / name)
+    notes = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
+    write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=notes), staged)
+    if (adapter := staged / "adapter_config.json").is_file():
+        _name_base(settings, adapter)
+    _write_card(settings, run, records, staged / CARD)
+
+
+def _data_sets(run: Run) -> list[str]:
+    """The training data that are on the Hub."""
     from retrokit.data.pairs import registry as sources
 
+    specs = (sources.parse(spec) for spec in run.identity.get("data", ()))
+    names = [str(spec.params.get("name", "")) for spec in specs if spec.name == "hf"]
+    return [name for name in names if _on_hub(name)]
+
+
+def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
+    """Complete the model's card, which its owner may have changed, under its name on the Hub."""
     try:
         card = ModelCard(read_text(path, LARGEST_TOML))
     except Exception as error:  # the library raises anything
         raise DataError(Path(settings.folder, CARD), f"is not a model card: {first_line(error)}") from error
     name = Path(settings.folder).resolve().name
-    specs = (sources.parse(spec) for spec in run.identity.get("data", ()))
-    data_sets = [str(spec.params.get("name", "")) for spec in specs if spec.name == "hf"]
     entries = {
         "base_model": settings.base_model or _hub_id(run.encoder),
-        "datasets": [name for name in data_sets if _on_hub(name)],
+        "datasets": _data_sets(run),
         "license": settings.license,
         "model_name": settings.repo,
         "eval_results": [_result(*result) for result in (*_of_training(run), *_of_records(records))],

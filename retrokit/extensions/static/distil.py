@@ -65,10 +65,7 @@ def distil_static(settings: DistilSettings) -> Distilled:
             raise UsageError(f"`dims=` {settings.dims}: {encoder.spec} has {min(rows.shape)}")
         table, variance = _principal(rows, settings.dims or rows.shape[1])
         if settings.sif:
-            if settings.corpus is None:  # tokens of a vocabulary are nearly in the order of their frequency (Zipf)
-                counts = 1 / np.arange(2, len(table) + 2)
-            else:
-                counts = _counted(settings.corpus, texts, tokenizer, len(table))
+            counts = _token_counts(settings, texts, tokenizer, len(table))
             table *= (settings.sif / (settings.sif + counts / counts.sum()))[:, None]
         with disk_errors(settings.output):
             tokenizer.no_truncation()
@@ -77,6 +74,13 @@ def distil_static(settings: DistilSettings) -> Distilled:
             distilled = SentenceTransformer(modules=modules, device="cpu", similarity_fn_name="cosine")
             save_model(distilled, staged)
     return Distilled(settings.output, len(table), table.shape[1], variance)
+
+
+def _token_counts(settings: DistilSettings, texts: Sequence[str], tokenizer: Any, size: int) -> np.ndarray:
+    """How often each token occurs, float64 ``[tokens]``; proportional to it without a corpus."""
+    if settings.corpus is None:  # tokens of a vocabulary are nearly in the order of their frequency (Zipf)
+        return 1 / np.arange(2, size + 2)
+    return _counted(settings.corpus, texts, tokenizer, size)
 
 
 @torch.inference_mode()

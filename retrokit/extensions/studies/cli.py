@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.cli.api import FILE, FOLDER, common, notice, setting, show, show_result
+from retrokit.cli.api import FILE, FOLDER, common, notice, setting, show, show_record, show_result
 from retrokit.cli.root import application
 from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra, first_line
 from retrokit.core.settings import duration
@@ -109,10 +109,9 @@ def why_this_figure(settings: WhySettings, as_json: bool = common("as_json")) ->
 
     retrokit study why-this-figure minilm --on beir:data/scifact --published ndcg@10=0.645
     """
-    from retrokit.extensions.studies.why import why_this_figure_of
+    from retrokit.extensions.studies.why import why_this_figure as find
 
-    why = why_this_figure_of(settings)
-    show_result(as_json, "why", why.to_json(), *why.sheets())
+    show_record(as_json, "why", find(settings))
 
 
 def _evaluation(folder: str) -> Evaluation:

@@ -10,15 +10,15 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
 from retrokit.cli.common import GroupWithDefault
-from retrokit.cli.completion import kinds_of_names, named
 from retrokit.cli.root import application
 from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
-from retrokit.core.registry import Spec
+from retrokit.core.registry import Registry, Spec
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
 from retrokit.extensions.studies.steps import Form
+from retrokit.kinds import kinds_of_names, named
 from retrokit.metrics.names import metric_names
 from retrokit.metrics.ranking import check_metric
 
@@ -50,7 +50,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     """The words of a command line, arguments before options; raises :class:`DataError` for an option that the command
     has not, that the study sets, or whose value is of another kind."""
     command = _runs(words)
-    params = {name: param for name, param in options_of(command).items() if name not in _PLACED}
+    params = _free_options(command)
     _check_options(words, options, params, where)
     arguments: dict[str, list[str]] = {}
     flags: list[str] = []
@@ -72,6 +72,11 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     for word in line:
         _check_word(word, where)
     return line
+
+
+def _free_options(command: Any) -> dict[str, Any]:
+    """The options that the study does not set."""
+    return {name: param for name, param in options_of(command).items() if name not in _PLACED}
 
 
 def _check_options(words: tuple[str, ...], options: Mapping[str, Any], params: Mapping[str, Any], where: str) -> None:
@@ -107,19 +112,26 @@ def _check_names(where: str, key: str, param: Param, value: Any) -> None:
     kinds = tuple(kind for kind in param.kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture", "losses"))
     if not kinds:
         return
-    with_fallback = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
     names = value if isinstance(value, list) else [value]
     if param.read is listed:
         names = list(chain.from_iterable(map(listed, names)))
     for name in names:
         if name in ("auto", "none"):
             continue
-        head = name.partition(":")[0]
-        kind = next((kind for kind in kinds if head in named(kind).names()), with_fallback)
         try:
-            named(kind).parse(name)
+            _registry_of(name, kinds).parse(name)
         except UsageError as error:
             raise DataError(where, f"{key}: {error}") from error
+
+
+def _registry_of(spec: str, kinds: Sequence[str]) -> Registry:
+    """The first of the registries that has the name of the spec; else the one that takes a path, or the first."""
+    registries = [named(kind) for kind in kinds]
+    head = spec.partition(":")[0]
+    for registry in registries:
+        if head in registry.names():
+            return registry
+    return next((registry for registry in registries if registry.fallback is not None), registries[0])
 
 
 def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, Any]:
@@ -142,7 +154,8 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
             settings = call.arguments(context.params)
         except (TyperException, UsageError, DataError) as error:
             text = wrong_use(error) if isinstance(error, TyperException) else str(error)
-            problems |= {line: where for line in text.splitlines() if line not in problems}
+            for line in text.splitlines():
+                problems.setdefault(line, where)
         else:
             contexts.append((where, context))
             written |= {os.path.realpath(path) for path, _ in call.outputs(context.params)}
@@ -171,25 +184,29 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
     for name, value in context.params.items():
         if value is not None:
             values[name] = value if isinstance(value, (list, tuple)) else [value]
-    tasks = []
+    tasks: list[str] = []
     for name, option in _declared(context.command).items():
-        kind = next(iter(option.param.kinds), "")
         for text in values.get(name, ()):
-            if option.param.reads is not None:
-                yield from _path_problems(text, None, written)
-            if _are_places(kind) and not os.path.exists(text) and not _is_below(text, written):
-                try:
-                    spec = named(kind).parse(text)
-                except UsageError as error:
-                    yield str(error)
-                    continue
-                if kind == "tasks":
-                    tasks.append(spec.name)
-                yield from _spec_problems(kind, spec, written)
+            yield from _value_problems(option.param, text, written, tasks)
     if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
-        names = [*listed(context.params.get("metrics") or ""), *values.get("gate_metric", ())]
-        names += [gate.partition("=")[0].strip() for gate in values.get("fail_under", ())]
-        yield from _metric_problems(list(filter(None, names)))
+        yield from _metric_problems(values)
+
+
+def _value_problems(param: Param, text: str, written: set[str], tasks: list[str]) -> Iterator[str]:
+    """What is wrong with the value of an option; adds the name of a task to ``tasks``."""
+    if param.reads is not None:
+        yield from _path_problems(text, None, written)
+    kind = next(iter(param.kinds), "")
+    if not _are_places(kind) or os.path.exists(text) or _is_below(text, written):
+        return
+    try:
+        spec = named(kind).parse(text)
+    except UsageError as error:
+        yield str(error)
+        return
+    if kind == "tasks":
+        tasks.append(spec.name)
+    yield from _spec_problems(kind, spec, written)
 
 
 def _are_places(kind: str) -> bool:
@@ -218,8 +235,10 @@ def _path_problems(path: str, split: str | None, written: set[str]) -> Iterator[
         yield str(error)
 
 
-def _metric_problems(names: list[str]) -> Iterator[str]:
-    for name in metric_names(names):
+def _metric_problems(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    names = [*chain.from_iterable(map(listed, values.get("metrics", ()))), *values.get("gate_metric", ())]
+    names += [gate.partition("=")[0].strip() for gate in values.get("fail_under", ())]
+    for name in metric_names(list(filter(None, names))):
         try:
             check_metric(name)
         except UsageError as error:

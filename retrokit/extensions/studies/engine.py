@@ -140,21 +140,26 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
             env={**os.environ, OWNER: f"{socket.gethostname()}:{os.getpid()}"},
             start_new_session=True,  # Ctrl-C reaches it through us, once
         )
-        seen = {state.step.name for state in plan.states() if state.state == DONE}
         with stopping_by(stop):
-            is_running, seen_at = True, 0
-            while is_running:
-                is_running = engine.poll() is None
-                time.sleep(LOOK_EVERY * is_running)
-                changed = os.stat(marks).st_mtime_ns
-                if changed != seen_at or not is_running:  # a long study has hundreds of marks to read
-                    _report(plan, seen)
-                    seen_at = changed
+            _watch_marks(plan, engine)
     if signals:
         raise Interrupted(f"stopped; finished steps are in {plan.folder}")
     if engine.returncode and not any(state.state == FAILED for state in plan.states()):
         last = " / ".join(log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
         raise ServiceError(f"Snakemake ended with {engine.returncode}: {last}; see {log_path}")
+
+
+def _watch_marks(plan: StudyPlan, engine: subprocess.Popen[bytes]) -> None:
+    """Report each step that ends, until the engine does."""
+    seen = {state.step.name for state in plan.states() if state.state == DONE}
+    is_running, seen_at = True, 0
+    while is_running:
+        is_running = engine.poll() is None
+        time.sleep(LOOK_EVERY * is_running)
+        changed = os.stat(plan.folder / STEPS).st_mtime_ns
+        if changed != seen_at or not is_running:  # a long study has hundreds of marks to read
+            _report(plan, seen)
+            seen_at = changed
 
 
 def _rules(plan: StudyPlan) -> list[dict[str, Any]]:
@@ -236,13 +241,8 @@ def _digest(path: str, size: int, changed: int) -> str:
 
 def _run(plan: StudyPlan, step: Step) -> int:
     """The exit code of the command. It resumes what it had begun with the same files, and replaces any other output."""
-    more: list[str] = []
-    if step.resumes and is_run(step.output) and _same_files(plan, step):
-        more = ["--resume"]
-    elif step.replaces and os.path.lexists(step.output):
-        more = ["--overwrite"]
+    words = [sys.executable, "-m", "retrokit", *step.command, *_treatment_of_output(plan, step)]
     write_json(plan.marker(step, "begun.json"), {"files": _contents(step)}, kind="begun")
-    words = [sys.executable, "-m", "retrokit", *step.command, *more]
     with open(plan.marker(step, "log"), "wb") as log:
         printed = subprocess.PIPE if step.prints else log
         child = subprocess.Popen(words, stdout=printed, stderr=log, stdin=subprocess.DEVNULL)
@@ -254,6 +254,14 @@ def _run(plan: StudyPlan, step: Step) -> int:
         with writing(step.output) as file:
             file.write(text.decode())
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _treatment_of_output(plan: StudyPlan, step: Step) -> list[str]:
+    if step.resumes and is_run(step.output) and _same_files(plan, step):
+        return ["--resume"]
+    if step.replaces and os.path.lexists(step.output):
+        return ["--overwrite"]
+    return []
 
 
 def _watch(child: subprocess.Popen[bytes]) -> None:

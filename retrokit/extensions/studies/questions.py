@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
@@ -130,23 +130,33 @@ def estimates(plan: StudyPlan) -> dict[str, float | None]:
     """Seconds of each step, by its name: as measured, if it is done; of a training, by its start and a few
     steps of one of its kind; else the mean of the finished steps of its table, ``None`` if there are none."""
     done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE and state.seconds}
-    by_table: dict[str, list[float]] = {}
-    for step in plan.steps:
-        if step.name in done:
-            by_table.setdefault(step.table, []).append(done[step.name])
+    means = _table_means(plan, done)
     trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
     durations: dict[str, float | None] = {}
     for step in plan.steps:
         seconds = done.get(step.name)
         if seconds is None and step.command[0] == "finetune":
-            kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
+            kind = _kind_of_training(step)
             if kind not in trainings:
                 trainings[kind] = _timed(plan, step)
             seconds = _training(step, trainings[kind])
-        if seconds is None and step.table in by_table:
-            seconds = fmean(by_table[step.table])
+        if seconds is None:
+            seconds = means.get(step.table)
         durations[step.name] = seconds
     return durations
+
+
+def _table_means(plan: StudyPlan, done: Mapping[str, float]) -> dict[str, float]:
+    by_table: dict[str, list[float]] = {}
+    for step in plan.steps:
+        if step.name in done:
+            by_table.setdefault(step.table, []).append(done[step.name])
+    return {table: fmean(seconds) for table, seconds in by_table.items()}
+
+
+def _kind_of_training(step: Step) -> tuple[str, ...]:
+    """The words that decide how long a step of a training takes."""
+    return tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
 
 
 def _training(step: Step, timed: dict[str, float] | None) -> float | None:

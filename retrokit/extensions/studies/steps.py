@@ -90,9 +90,7 @@ class StudyTable:
         of the matrix, or if none is left."""
         unmatched, has_cells = self.exclude, False
         for values in itertools.product(*self.matrix.values()):
-            cell: dict[str, Any] = {}
-            for axis, value in zip(self.matrix, values, strict=True):
-                cell |= value if isinstance(value, dict) else {axis: value}
+            cell = self._cell(values)
             options = {**self.options, **cell}
             matching = [excluded for excluded in self.exclude if excluded.items() <= options.items()]
             unmatched = [excluded for excluded in unmatched if excluded not in matching]
@@ -105,6 +103,13 @@ class StudyTable:
             reasons = "; ".join(map(_written, self.exclude))
             raise DataError(where, f"exclude leaves no combination of the matrix: {reasons}")
         yield from self.include
+
+    def _cell(self, values: Sequence[Any]) -> Options:
+        """The options of one combination of values; a value may be several options."""
+        cell: dict[str, Any] = {}
+        for axis, value in zip(self.matrix, values, strict=True):
+            cell |= value if isinstance(value, dict) else {axis: value}
+        return cell
 
 
 @dataclass(frozen=True)
@@ -175,16 +180,9 @@ def read_study(path: str, commands: CommandTree) -> Study:
 
 def _tables(path: str, words: Words, content: Any, commands: CommandTree) -> Iterator[StudyTable]:
     heading = ".".join(words)
-    siblings = commands.below(words[:-1])
-    if words[-1] not in siblings:
-        others = () if words[:-1] else ("title", "gates")
-        problem = f"[{heading}] is no command{did_you_mean(words[-1], (*siblings, *others))}"
-        raise DataError(path, f"{problem}; expected one of {', '.join(siblings)}")
-    tables = content if isinstance(content, list) else [content]
-    if not all(isinstance(table, dict) for table in tables):
-        raise DataError(path, f"{heading} should be a table, as in [{heading}]")
+    _check_command(path, words, commands)
     subcommands = commands.below(words)
-    for table in tables:
+    for table in _as_tables(path, heading, content):
         options = {key: value for key, value in table.items() if key not in subcommands}
         if options and not commands.is_command(words):
             key = next(iter(options))
@@ -195,6 +193,21 @@ def _tables(path: str, words: Words, content: Any, commands: CommandTree) -> Ite
         for key, value in table.items():
             if key in subcommands:
                 yield from _tables(path, (*words, key), value, commands)
+
+
+def _as_tables(path: str, heading: str, content: Any) -> list[dict[str, Any]]:
+    tables = content if isinstance(content, list) else [content]
+    if not all(isinstance(table, dict) for table in tables):
+        raise DataError(path, f"{heading} should be a table, as in [{heading}]")
+    return tables
+
+
+def _check_command(path: str, words: Words, commands: CommandTree) -> None:
+    siblings = commands.below(words[:-1])
+    if words[-1] not in siblings:
+        others = () if words[:-1] else ("title", "gates")
+        problem = f"[{'.'.join(words)}] is no command{did_you_mean(words[-1], (*siblings, *others))}"
+        raise DataError(path, f"{problem}; expected one of {', '.join(siblings)}")
 
 
 def _table(path: str, words: Words, content: dict[str, Any]) -> StudyTable:
@@ -252,15 +265,7 @@ def steps_of(study: Study, output: str, commands: CommandTree) -> list[Step]:
             there are more than 10,000 steps.
     """
     by_name = {table.name: table for table in study.tables}
-    graph = {table.name: list(_named_in([table.options, table.matrix, table.include])) for table in study.tables}
-    for name, needed in graph.items():
-        if unknown := sorted(set(needed) - by_name.keys()):
-            problem = f"{{{unknown[0]}}} is no table of the study{did_you_mean(unknown[0], by_name)}"
-            raise DataError(study.path, f"{name}: {problem}")
-    try:
-        order = list(TopologicalSorter(graph).static_order())
-    except CycleError as error:
-        raise DataError(study.path, f"these wait for each other: {', '.join(error.args[1])}") from error
+    order = _order_of_tables(study)
     by_table: dict[str, list[Step]] = {}
     for name in order:
         room = MOST - sum(map(len, by_table.values()))
@@ -274,6 +279,19 @@ def steps_of(study: Study, output: str, commands: CommandTree) -> list[Step]:
     if twice := [name for name, count in names.items() if count > 1]:
         raise DataError(study.path, f"two cells are the same: {twice[0]}")
     return sorted(steps, key=lambda step: order.index(step.table))
+
+
+def _order_of_tables(study: Study) -> list[str]:
+    """The names of the tables, each after those that it names in braces."""
+    graph = {table.name: list(_named_in([table.options, table.matrix, table.include])) for table in study.tables}
+    for name, needed in graph.items():
+        if unknown := sorted(set(needed) - graph.keys()):
+            problem = f"{{{unknown[0]}}} is no table of the study{did_you_mean(unknown[0], graph)}"
+            raise DataError(study.path, f"{name}: {problem}")
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise DataError(study.path, f"these wait for each other: {', '.join(error.args[1])}") from error
 
 
 def _steps(
@@ -341,13 +359,19 @@ def _with_outputs(
     for paths in _choices([value for value in options.values() if isinstance(value, str)], by_table):
         filled: dict[str, Any] = {}
         for key, value in options.items():
-            if not isinstance(value, list):
+            if isinstance(value, list):
+                filled[key] = _with_all_paths(value, by_table)
+            else:
                 filled[key] = _with_paths(value, paths)
-                continue
-            filled[key] = []
-            for item in value:
-                filled[key] += [_with_paths(item, item_paths) for item_paths in _choices([item], by_table)]
         yield filled, plain | {name: os.path.basename(path) for name, path in paths.items()}
+
+
+def _with_all_paths(items: Sequence[Any], by_table: Mapping[str, list[Step]]) -> list[Any]:
+    """The items of a list with the paths of all steps that each names."""
+    filled = []
+    for item in items:
+        filled += [_with_paths(item, paths) for paths in _choices([item], by_table)]
+    return filled
 
 
 def _choices(values: Iterable[Any], by_table: Mapping[str, list[Step]]) -> Iterator[dict[str, str]]:

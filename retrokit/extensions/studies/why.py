@@ -160,7 +160,8 @@ def _tested(test: PairedTest | None, p: float) -> str:
     return "none" if test.low == test.high == 0 else f"{test.difference:+.4f}\np={p:.2g}"
 
 
-def why_this_figure_of(settings: WhySettings) -> Why:
+@taking(WhySettings)
+def why_this_figure(settings: WhySettings) -> Why:
     """Measure which settings explain a published figure.
 
     Raises:
@@ -205,12 +206,14 @@ def why_this_figure_of(settings: WhySettings) -> Why:
             figure=results[setup].metrics[metric] if setup in results else None,
         )
         table.append(change)
-    by_precision = [abs(tests[setup].difference) for setup, (name, _) in changes.items() if name == "precision"]
-    noise = _rounding(settings.published) + max(by_precision, default=0.0)
+    noise = _rounding(settings.published) + _noise_of_precision(changes, tests)
     return Why(metric, published, before.metrics[metric], noise, table, left_out)
 
 
-why_this_figure = taking(WhySettings)(why_this_figure_of)
+def _noise_of_precision(changes: Mapping[Setup, tuple[str, str]], tests: Mapping[Setup, PairedTest]) -> float:
+    """The largest difference that another precision makes."""
+    differences = [abs(tests[setup].difference) for setup, (name, _) in changes.items() if name == "precision"]
+    return max(differences, default=0.0)
 
 
 def _try_changes(

@@ -34,6 +34,12 @@ EXTENSION = Extension(
             prints="json",
         ),
     ),
+    entries={
+        "retrokit.records": {
+            "bridge": "retrokit.extensions.vectors.records:BRIDGE",
+            "vectors-verify": "retrokit.extensions.vectors.records:VERIFICATION",
+        }
+    },
     python={
         "VectorsConfig": "retrokit.extensions.vectors.settings:VectorsConfig",
         "bridge": "retrokit.extensions.vectors.bridging:bridge",

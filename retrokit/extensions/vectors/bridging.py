@@ -6,7 +6,7 @@ What is held out is measured by known-item search: a few words in a row of a tex
 
 import copy
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, ope
 from retrokit.data.images import with_images
 from retrokit.data.jsonl import of_kind
 from retrokit.data.pairs import texts_file
+from retrokit.data.records import PrintedRecord, plain
 from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.towers import tower_of, with_modules
@@ -58,7 +59,7 @@ AUTO = ("orthogonal", "affine")
 
 
 @dataclass(frozen=True)
-class Bridged:
+class Bridged(PrintedRecord):
     """What a bridge is worth.
 
     Attributes:
@@ -91,6 +92,20 @@ class Bridged:
     verdict: str
     evaluation: Evaluation | None = None
 
+    @property
+    def conclusion(self) -> str:
+        return self.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        evaluation = None if self.evaluation is None else self.evaluation.to_json()
+        return {**plain(replace(self, evaluation=None)), "evaluation": evaluation}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Bridged":
+        evaluation = plain.get("evaluation")
+        bridged = super().from_json({**plain, "evaluation": None})
+        return bridged if evaluation is None else replace(bridged, evaluation=Evaluation.from_json(evaluation))
+
 
 @taking(BridgeSettings)
 def bridge(settings: BridgeSettings) -> Bridged:
@@ -111,9 +126,7 @@ def bridge(settings: BridgeSettings) -> Bridged:
         rows, texts = _sample(stored, settings)
         sample = _learned_from(settings, stored.take(rows), texts, queries, new, old, stored)
         kind = max(AUTO if settings.map == "auto" else [settings.map], key=lambda name: sample.mrr(sample.fit(name)))
-        count_to_learn = int((~sample.held).sum())
-        sizes = [*(size for size in SIZES if size < count_to_learn), count_to_learn]
-        curve = [{"texts": size, "mrr": sample.mrr(sample.fit(kind, size))} for size in sizes]
+        curve = _curve(sample, kind)
         settings, fitted = replace(settings, map=kind), fit(kind, sample.source, sample.target, settings.seed)
         with disk_errors(settings.output):
             if old is None:
@@ -134,7 +147,7 @@ def bridge(settings: BridgeSettings) -> Bridged:
         mrr=mrr,
         mrr_unmapped=unmapped,
         curve=curve,
-        enough=next(int(at["texts"]) for at in curve if at["mrr"] >= ENOUGH * max(at["mrr"] for at in curve)),
+        enough=_enough(curve),
         bytes_saved=Quantization(dtype, new.dimension).row_bytes * count if old is not None else None,
         minutes_saved=_seconds_per_text(new, texts[:TIMED], settings.precision) * count / 60,
         gained=gained,
@@ -242,13 +255,21 @@ def _prepared(similarity: Similarity, rows: np.ndarray, role: Role) -> np.ndarra
     return prepared
 
 
+def _curve(sample: "BridgeSample", kind: str) -> list[dict[str, float]]:
+    """What maps fitted to fewer texts are worth."""
+    count_to_learn = int((~sample.held).sum())
+    sizes = [*(size for size in SIZES if size < count_to_learn), count_to_learn]
+    return [{"texts": size, "mrr": sample.mrr(sample.fit(kind, size))} for size in sizes]
+
+
+def _enough(curve: Sequence[Mapping[str, float]]) -> int:
+    """The fewest texts whose map is nearly as good as the best."""
+    best = max(point["mrr"] for point in curve)
+    return next(int(point["texts"]) for point in curve if point["mrr"] >= ENOUGH * best)
+
+
 def _check(settings: BridgeSettings, stored: Export, new: Encoder, queries: Sequence[str]) -> None:
-    if stored.note["role"] != "document":
-        raise UsageError(f"{stored.folder}: contains embeddings of the role query; export documents")
-    if stored.owners is not None:
-        raise UsageError(f"{stored.folder}: contains chunks; export documents without chunks")
-    if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"] or stored.note["one_length"]:
-        raise UsageError(f"{stored.folder}: was written with `dims=` or `one_length=`; export without them")
+    _check_export(stored)
     check_rank("map", settings.map, min(new.dimension, stored.note["encoder"]["dimension"]))
     if not new.similarity.factorable:
         raise UsageError(f"{new.spec}: {new.similarity.spec} is not an inner product of prepared embeddings")
@@ -284,29 +305,47 @@ def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
     return old
 
 
+def _check_export(stored: Export) -> None:
+    if stored.note["role"] != "document":
+        raise UsageError(f"{stored.folder}: contains embeddings of the role query; export documents")
+    if stored.owners is not None:
+        raise UsageError(f"{stored.folder}: contains chunks; export documents without chunks")
+    if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"] or stored.note["one_length"]:
+        raise UsageError(f"{stored.folder}: was written with `dims=` or `one_length=`; export without them")
+
+
 def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[str]]:
     """Rows of an even random sample, and their texts."""
     source = settings.texts or stored.note["source"]["spec"]
     count = stored.note["count"]
     rows = np.random.default_rng(settings.seed).choice(count, min(count, settings.sample), replace=False)
     ids = stored.ids_at(rows.tolist())
-    sampled_ids, texts = set(ids.values()), dict[str, str]()
-    try:
-        path = texts_file(source, corpus_file)
-        is_unchanged = settings.texts is not None or _is_unchanged(path, stored)
-        corpus = read_corpus(path) if is_unchanged else ()
-        texts = {document.id: document.full_text for document in corpus if document.id in sampled_ids}
-    except (DataError, UsageError) as error:
-        if settings.texts is not None:
-            raise
-        raise UsageError(f"{error}; give the texts of {stored.folder} as `texts=`") from error
-    if not is_unchanged:
-        raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
+    if settings.texts is not None:
+        texts = _texts_by_id(texts_file(settings.texts, corpus_file), ids.values())
+    else:
+        texts = _exported_texts(stored, ids.values())
     if missing := [id for id in ids.values() if id not in texts]:
         raise UsageError(f"{source}: lacks {len(missing):,} documents of {stored.folder}; give `texts=`")
     if len(rows) < 10:
         raise UsageError(f"{stored.folder}: {len(rows)} texts are too few to learn a map from; give more")
     return rows, [texts[ids[row]] for row in rows.tolist()]
+
+
+def _exported_texts(stored: Export, ids: Collection[str]) -> dict[str, str]:
+    """Texts of the documents that the export was written from, by id."""
+    source = stored.note["source"]["spec"]
+    try:
+        path = texts_file(source, corpus_file)
+        if _is_unchanged(path, stored):
+            return _texts_by_id(path, ids)
+    except (DataError, UsageError) as error:
+        raise UsageError(f"{error}; give the texts of {stored.folder} as `texts=`") from error
+    raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
+
+
+def _texts_by_id(path: str, ids: Collection[str]) -> dict[str, str]:
+    sampled = set(ids)
+    return {document.id: document.full_text for document in read_corpus(path) if document.id in sampled}
 
 
 def _is_unchanged(path: str, stored: Export) -> bool:

@@ -19,6 +19,7 @@ from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
 from retrokit.data.exports import CANARIES, Canaries, Export, open_export
 from retrokit.data.jsonl import read_json
+from retrokit.data.records import PrintedRecord
 from retrokit.encoders.base import Encoder
 from retrokit.extensions.vectors.settings import CanarySettings
 
@@ -57,7 +58,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class CanaryReport:
+class CanaryReport(PrintedRecord):
     """What the comparison of ``encoder`` with ``export`` gave.
 
     Attributes:
@@ -78,6 +79,10 @@ class CanaryReport:
     agrees: bool
     verdict: str
 
+    @property
+    def conclusion(self) -> str:
+        return self.verdict
+
 
 def read_canaries(export: Export) -> Canaries:
     """The canaries of an export, of shards those of the first. Raises :class:`UsageError` if it has none, and
@@ -90,6 +95,17 @@ def read_canaries(export: Export) -> Canaries:
     if len(canaries.texts) != len(canaries.embeddings) or len(widths) != 1:
         raise DataError(path, "contains no embedding for each text; export again")
     return canaries
+
+
+def _explanations(first: Trial, changed: Sequence[Trial], is_unit: bool) -> list[str]:
+    """Changes that make the vectors agree; ``is_unit``: one of the two encoders gives norm 1."""
+    # bf16 agrees as it is: only what makes it exact explains it
+    enough = EXACT if first.cosine >= SAME else SAME
+    explanations = [f"{trial.cause} ({trial.change})" for trial in changed if trial.cosine >= enough]
+    same = next((trial for trial in [first, *changed] if trial.cosine >= SAME), None)
+    if is_unit and same is not None and same.norms_differ:
+        explanations.append("normalisation (one of the two gives norm 1)")
+    return explanations
 
 
 @taking(CanarySettings)
@@ -105,14 +121,9 @@ def verify(settings: CanarySettings) -> CanaryReport:
     canaries, similarity = read_canaries(export), export.note["similarity"]["spec"]
     work = _Comparison(export.note["encoder"], canaries, encoders.registry.parse(encoder), settings.device)
     first, *changed = trials = list(work.trials())
-    # bf16 agrees as it is: only what makes it exact explains it
-    enough = EXACT if first.cosine >= SAME else SAME
-    explanations = [f"{trial.cause} ({trial.change})" for trial in changed if trial.cosine >= enough]
-    same = next((trial for trial in trials if trial.cosine >= SAME), None)
-    if same is not None and same.norms_differ and work.is_unit:
-        explanations.append("normalisation (one of the two gives norm 1)")
+    explanations = _explanations(first, changed, work.is_unit)
     uses_norms = similarities.registry.create(similarity).uses_magnitude
-    agrees = same is first and not (uses_norms and first.norms_differ)
+    agrees = first.cosine >= SAME and not (uses_norms and first.norms_differ)
     verdict = _verdict(encoder, folder, agrees, explanations)
     if agrees and first.norms_differ:
         verdict += f"; {similarity} does not use norms"

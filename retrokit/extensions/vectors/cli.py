@@ -1,8 +1,8 @@
 """``retrokit vectors train``, ``bridge`` and ``verify``."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 
-from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show, show_result, train_encoder
+from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show_record, train_encoder
 from retrokit.core.errors import GateFailed
 from retrokit.extensions.vectors.settings import BridgeSettings, CanarySettings, VectorsConfig
 
@@ -30,17 +30,10 @@ def bridge(settings: BridgeSettings, as_json: bool = common("as_json")) -> None:
     retrokit vectors bridge exported/documents runs/new --into new -o exported/bridged
     """
     from retrokit.extensions.vectors.bridging import bridge
-    from retrokit.extensions.vectors.sheets import bridge_sheets
-    from retrokit.report.evaluation import evaluation_sheets
 
     result = bridge(settings)
     result = replace(result, verdict=in_options(result.verdict))
-    evaluation = result.evaluation
-    values = {field.name: getattr(result, field.name) for field in fields(result)}
-    values["evaluation"] = None if evaluation is None else evaluation.to_json()
-    show_result(as_json, "bridge", values, *bridge_sheets(result))
-    if evaluation is not None and not as_json:
-        show(*evaluation_sheets(evaluation))
+    show_record(as_json, "bridge", result)
 
 
 def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:
@@ -53,9 +46,8 @@ def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:
     Exits with 1 if the vectors do not agree, and names the cause if one change makes them agree.
     """
     from retrokit.extensions.vectors.canaries import verify
-    from retrokit.extensions.vectors.sheets import canary_sheet
 
     report = verify(settings)
-    show_result(as_json, "vectors-verify", asdict(report), canary_sheet(report))
+    show_record(as_json, "vectors-verify", report)
     if not report.agrees:
         raise GateFailed(f"{report.encoder}: its vectors do not agree with those of {report.export}")

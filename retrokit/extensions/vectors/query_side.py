@@ -381,13 +381,10 @@ class QueryPlan(Job):
             modules = [_router([merged(query[0]), *query[1:]], tower_of(start, "document"))]
         last = copy.deepcopy(list(build(self.encoder, self.similarity.spec)[0])[-1])
         export(with_modules(start, [*modules, last]), staged)
-        outcome_facts = {key: value for key, value in facts.items() if value is not None}
         name, encoder = trainer.folder.target.name, self.config.start
         documents = f"documents are embedded as by `{encoder}`, whose stored vectors it searches"
         more = f" Only its query side was trained: {documents}."
-        configuration = {key: value for key, value in self.preflight.configuration.items() if key != "export"}
-        preflight = replace(self.preflight, configuration=configuration)
-        card = model_card(name, self.similarity, preflight, trainer.history.rows, outcome_facts, more)
+        card = model_card(name, self.similarity, self.preflight, trainer.history.rows, facts, more)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -567,17 +564,7 @@ def read_by_id(
         if source.query_prompt is not None or source.document_prompt is not None:
             raise UsageError(f"{source.spec}: documents are exported with their prompts; leave prompts out")
     documents = list(dict.fromkeys(chain.from_iterable(map(_documents, _pairs(sources)))))
-    rows = stored.rows_of(documents)
-    ids = {text: text for text in rows}
-    missing = {*documents} - ids.keys()
-    if missing:
-        ids |= _ids_of_texts(missing, stored, config.data)
-        ids |= _ids_of_crops(missing - ids.keys(), stored, config.data)
-        rows |= stored.rows_of(ids.values())
-    absent = [text for text in documents if ids.get(text) not in rows]
-    if absent:
-        problem = f"{len(absent):,} of {len(documents):,} documents are no ids or texts of {stored.folder}"
-        raise UsageError(f"{', '.join(config.data)}: {problem}, the first {absent[0][:60]!r}")
+    ids, rows = _ids_and_rows(documents, stored, config.data)
     by_id = []
     for source in sources:
         records = [Pair(pair.anchor, *_named(pair, ids)) for pair in _pairs([source])]
@@ -587,6 +574,24 @@ def read_by_id(
     if config.holdout is not None:
         by_id, held_out = hold_out(by_id, config.holdout, config.seed)
     return by_id, _pairs(held_out), rows, digests
+
+
+def _ids_and_rows(
+    documents: Sequence[str], stored: Export, specs: Sequence[str]
+) -> tuple[dict[str, str], dict[str, int]]:
+    """The id that each of the ``documents`` names in the export, and the rows of the ids."""
+    rows = stored.rows_of(documents)
+    ids = {text: text for text in rows}
+    missing = {*documents} - ids.keys()
+    if missing:
+        ids |= _ids_of_texts(missing, stored, specs)
+        ids |= _ids_of_crops(missing - ids.keys(), stored, specs)
+        rows |= stored.rows_of(ids.values())
+    absent = [text for text in documents if ids.get(text) not in rows]
+    if absent:
+        problem = f"{len(absent):,} of {len(documents):,} documents are no ids or texts of {stored.folder}"
+        raise UsageError(f"{', '.join(specs)}: {problem}, the first {absent[0][:60]!r}")
+    return ids, rows
 
 
 def _pairs(sources: Iterable[Source]) -> list[Pair]:

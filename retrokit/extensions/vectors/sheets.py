@@ -1,8 +1,9 @@
 """The tables of the commands ``retrokit vectors``."""
 
-from retrokit.cli.api import Sheet, facts
+from retrokit.core.sheet import Sheet, facts
 from retrokit.extensions.vectors.bridging import Bridged
 from retrokit.extensions.vectors.canaries import CanaryReport
+from retrokit.report.evaluation import evaluation_sheets
 
 
 def canary_sheet(report: CanaryReport) -> Sheet:
@@ -24,7 +25,7 @@ def canary_sheet(report: CanaryReport) -> Sheet:
 
 
 def bridge_sheets(bridged: Bridged) -> list[Sheet]:
-    """What a bridge is worth, and how many texts it takes."""
+    """What a bridge is worth, how many texts it takes, and what it finds on the tasks."""
     gained = {
         f"of the gain, {task}": "no gain is shown" if share is None else f"{share:.0%}"
         for task, share in bridged.gained.items()
@@ -43,4 +44,5 @@ def bridge_sheets(bridged: Bridged) -> list[Sheet]:
     return [
         facts("bridge", rows),
         Sheet("texts that the map is fitted to", ["texts", "known-item MRR"], 0, curve),
+        *([] if bridged.evaluation is None else evaluation_sheets(bridged.evaluation)),
     ]

@@ -78,17 +78,15 @@ def generative(
         tokenizer = tokenizer_of(path)
         is_decoder = any(name.endswith("ForCausalLM") for name in architectures(path))
     fields = _form_of(path, form, template, default, is_complete)
-    words = _answers_of(path, fields, yes, no)
-    ids = [None if word is None else _token(path, word, tokenizer) for word in words]
-    logit_score = None if ids[0] is None else LogitScore(*ids)
+    logit_score = _logit_score(path, _answers_of(path, fields, yes, no), tokenizer)
     options: dict[str, Any] = {}
     if not is_complete and tokenizer.pad_token is None:
         options["pad_token"] = tokenizer.eos_token
-    if template is not None or "template" in fields:
-        options["chat_template"] = _chat_template(
-            path, template or fields["template"], _instruction_of(fields, instruction), tokenizer
-        )
-    prompt = instruction if "chat_template" not in options else None
+    prompt = instruction
+    template = fields.get("template") if template is None else template
+    if template is not None:
+        prompt = None
+        options["chat_template"] = _chat_template(path, template, _instruction_of(fields, instruction), tokenizer)
 
     def prepare(loaded: CrossEncoder) -> None:
         _set_up(path, loaded, prompt, logit_score, layer)
@@ -134,6 +132,12 @@ def _answers_of(path: str, fields: Mapping[str, Any], yes: str | None, no: str |
     if answers[0] is None and no is not None:
         raise UsageError(f"{path}: no={no} needs yes=")
     return answers
+
+
+def _logit_score(path: str, words: Sequence[str | None], tokenizer: Any) -> LogitScore | None:
+    """What scores the answers yes and perhaps no; ``None`` without a yes."""
+    ids = [None if word is None else _token(path, word, tokenizer) for word in words]
+    return None if ids[0] is None else LogitScore(*ids)
 
 
 def _instruction_of(fields: Mapping[str, Any], instruction: str | None) -> str:

@@ -219,21 +219,27 @@ def load_cross_encoder(
         else:
             decoder = Transformer(path, transformer_task="text-generation", **options)
             loaded = CrossEncoder(modules=[decoder, logit_score], device=device)
-        architecture, saved = type(loaded[0].model).__name__, loaded[0].model.config.architectures or []
-        if architecture.endswith(_HEAD) and architecture not in saved:  # the library has made one at random
-            problem = f"it has no scoring head (architecture: {list(saved) or 'unnamed'})"
-            raise DataError(path, f"is not a {name} reranker: {problem}")
-        labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
-        if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:
-            notice(f"{path}: has two outputs; a score is that of {labels[1]} less that of {labels[0]}")
-        elif loaded.num_labels != 1:
-            expected = "one output, or two of which the second is called relevant, positive or LABEL_1"
-            problem = f"has {loaded.num_labels} outputs ({', '.join(labels)}); a reranker needs {expected}"
-            raise UsageError(f"{path}: {problem}")
+        _check_head(name, path, loaded)
         check_positions(loaded, path)
         prepare(loaded)
         loaded.predict([(PROBES[0], text) for text in PROBES], show_progress_bar=False)
     return loaded
+
+
+def _check_head(name: str, path: str, loaded: CrossEncoder) -> None:
+    """Raise :class:`DataError` for a model without a scoring head, :class:`UsageError` for other outputs than a
+    reranker's; a notice reports two outputs."""
+    architecture, saved = type(loaded[0].model).__name__, loaded[0].model.config.architectures or []
+    if architecture.endswith(_HEAD) and architecture not in saved:  # the library has made one at random
+        problem = f"it has no scoring head (architecture: {list(saved) or 'unnamed'})"
+        raise DataError(path, f"is not a {name} reranker: {problem}")
+    labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
+    if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:
+        notice(f"{path}: has two outputs; a score is that of {labels[1]} less that of {labels[0]}")
+    elif loaded.num_labels != 1:
+        expected = "one output, or two of which the second is called relevant, positive or LABEL_1"
+        problem = f"has {loaded.num_labels} outputs ({', '.join(labels)}); a reranker needs {expected}"
+        raise UsageError(f"{path}: {problem}")
 
 
 class Beginning:

@@ -160,12 +160,13 @@ class QueryLikelihood(ModelReranker):
 
     def _mean_log_likelihoods(self, units: list[Unit], answers: list[Ids]) -> np.ndarray:
         """Of each answer ``[n]`` after its unit's context, the units' answers one after the other."""
-        rows = torch.tensor([row for row, (_, members) in enumerate(units) for _ in members], device=self.device)
+        sizes = torch.tensor([len(members) for _, members in units], device=self.device)
+        rows = torch.arange(len(units), device=self.device).repeat_interleave(sizes)
         lengths = torch.tensor([len(answer) for answer in answers], device=self.device)
         # the last token before a query predicts the first of it
         before, is_before = self._padded([context[:-1] for context, _ in units], "left")
-        last = [context[-1] for context, members in units for _ in members]
-        read, is_read = self._padded([(first, *ids[:-1]) for first, ids in zip(last, answers, strict=True)], "right")
+        inputs = [(units[row][0][-1], *ids[:-1]) for row, ids in zip(rows.tolist(), answers, strict=True)]
+        read, is_read = self._padded(inputs, "right")
         targets, is_target = self._padded(answers, "right")
         options: dict[str, Any] = {}
         if before.shape[1]:

@@ -308,31 +308,26 @@ _OF_FORM = {"listwise": ("window", "step"), "pointwise": (), "pairwise": ("top",
 def listwise(
     model: str,
     form: str,
-    words: int,
-    answer_tokens: int,
-    concurrency: int,
-    store: str | None,
+    window: int,
+    step: int,
+    set: int | None,
+    top: int | None,
     device: str | None = None,
-    **of_form: int | None,
+    **of_any: Any,
 ) -> ListwiseReranker:
-    """The reranker ``llm`` in one of its forms; ``device`` is the service's matter. Raises :class:`UsageError` for an
-    option of another form."""
-    defaults = {"window": 40, "step": 20, "set": None, "top": None}
-    if wrong := [name for name in defaults if name not in _OF_FORM[form] and of_form[name] != defaults[name]]:
+    """The reranker ``llm`` in one of its forms, with options ``of_any`` form; ``device`` is the service's matter.
+    Raises :class:`UsageError` for an option of another form."""
+    requested = {"window": window != 40, "step": step != 20, "set": set is not None, "top": top is not None}
+    wrong = [name for name, is_requested in requested.items() if is_requested and name not in _OF_FORM[form]]
+    if wrong:
         raise UsageError(f"llm:{model}: {', '.join(wrong)} is not for form={form}")
-    of_any: dict[str, Any] = {
-        "words": words,
-        "answer_tokens": answer_tokens,
-        "concurrency": concurrency,
-        "store": store,
-    }
-    if form == "listwise":
-        return ListwiseReranker(model, of_form["window"] or 40, of_form["step"] or 20, **of_any)
     reranker: ListwiseReranker
+    if form == "listwise":
+        return ListwiseReranker(model, window, step, **of_any)
     if form == "pointwise":
         reranker = PointwiseReranker(model, 1, 1, prompts="choices.toml", **of_any)
     else:
-        several = 2 if form == "pairwise" else of_form["set"] or 4
-        reranker = SetwiseReranker(model, several, 1, prompts="choices.toml", top=of_form["top"] or 10, **of_any)
+        several = 2 if form == "pairwise" else set or 4
+        reranker = SetwiseReranker(model, several, 1, prompts="choices.toml", top=top or 10, **of_any)
     reranker.spec += f",form={form}"
     return reranker

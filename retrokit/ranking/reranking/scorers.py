@@ -160,6 +160,11 @@ def convolutions(inputs: int, channels: int, layers: int, kernel: int) -> nn.Mod
     return nn.ModuleList(nn.Conv2d(before, after, kernel, padding=kernel // 2) for before, after in widths)
 
 
+def _head(inputs: int, hidden: int, dropout: float) -> nn.Sequential:
+    """The MLP that reads a map's features ``[n, inputs]``."""
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1))
+
+
 class MapCNN(LogitScorer):
     """F3, ``ours``."""
 
@@ -167,9 +172,7 @@ class MapCNN(LogitScorer):
         super().__init__()
         self.convolutions = convolutions(CHANNELS, channels, layers, kernel)
         pooled = 2 * (CHANNELS + channels) * 3
-        self.head = nn.Sequential(
-            nn.LayerNorm(pooled), nn.Linear(pooled, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1)
-        )
+        self.head = nn.Sequential(nn.LayerNorm(pooled), *_head(pooled, hidden, dropout))
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         counts = (query_mask.unsqueeze(2) & document_mask.unsqueeze(1)).unsqueeze(1)
@@ -195,7 +198,7 @@ class PlainCNN(LogitScorer):
     def __init__(self, channels: int, layers: int, kernel: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.convolutions = convolutions(1, channels, layers, kernel)
-        self.head = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1))
+        self.head = _head(channels, hidden, dropout)
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         counts = (query_mask.unsqueeze(2) & document_mask.unsqueeze(1)).unsqueeze(1)
@@ -261,7 +264,7 @@ class MapTransformer(LogitScorer):
         self.cls = nn.Parameter(torch.randn(dim) * 0.02)
         self.layers = nn.ModuleList(_Layer(dim, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
-        self.head = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1))
+        self.head = _head(dim, hidden, dropout)
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         cells = query_mask.unsqueeze(2) & document_mask.unsqueeze(1)

@@ -68,13 +68,19 @@ class Verifier(MapReranker):
         undecided = [row for row, remarks in enumerate(results) if decided(remarks) is None]
         roles: tuple[tuple[Role, Sequence[str]], ...] = ("query", queries), ("document", documents)
         for role, texts in roles:
-            distinct = list(dict.fromkeys(texts[row] for row in undecided))
-            cut = self.encoder.cut(distinct, role) if distinct else None
-            long = {text for text, is_cut in zip(distinct, cut, strict=True) if is_cut} if cut is not None else set()
+            long = self._cut_texts([texts[row] for row in undecided], role)
             for row in undecided:
                 if texts[row] in long and not results[row]:
                     results[row].append(CUT)
         return results
+
+    def _cut_texts(self, texts: Sequence[str], role: Role) -> set[str]:
+        """The texts that are longer than the encoder reads."""
+        distinct = list(dict.fromkeys(texts))
+        cut = self.encoder.cut(distinct, role) if distinct else None
+        if cut is None:
+            return set()
+        return {text for text, is_cut in zip(distinct, cut, strict=True) if is_cut}
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -146,10 +152,7 @@ def load_verifier(
             )
         return cross_encoder(path, None, precision, device)
     whose = made_for(path)[1]
-    own = str(Path(path)) if whose["in_folder"] else str(whose["encoder"])
-    if os.path.isdir(own):  # whose path may read like a name
-        own = f"model:{json.dumps(own, ensure_ascii=False)}"
-    loaded = encoders.create_for(path, encoder or own, device, "if it has moved, give encoder=PATH")
+    loaded = encoders.create_for(path, encoder or _own_encoder(path, whose), device, _MOVED)
     if "begins_with" in whose:
         add_update(loaded, Path(path), whose)
     else:
@@ -180,6 +183,17 @@ def made_for(path: str) -> tuple[Spec, dict[str, Any]]:
     """The spec of a folder's verifier, and its ``encoder``, ``fingerprint``, ``in_folder``."""
     run = read_verifier(path)
     return reranking.verifiers.parse(str(run.verifier)), read_run(path, "made_for").made_for or {}
+
+
+_MOVED = "if it has moved, give encoder=PATH"
+
+
+def _own_encoder(path: str, whose: Mapping[str, Any]) -> str:
+    """The spec of the encoder that a folder's verifier was trained with."""
+    own = str(Path(path)) if whose["in_folder"] else str(whose["encoder"])
+    if os.path.isdir(own):  # whose path may read like a name
+        return f"model:{json.dumps(own, ensure_ascii=False)}"
+    return own
 
 
 def _check_encoder(path: str, needed: dict[str, Any], encoder: Encoder) -> None:

@@ -6,6 +6,7 @@ them. It is stored in the verifier's folder."""
 import hashlib
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 
@@ -45,6 +46,15 @@ class Verdicts:
     rejected: int = 0
     remarks: Counter[str] = field(default_factory=Counter)
 
+    def add(self, score: float, remarks: Sequence[str]) -> bool:
+        """Count a line, and return whether it is accepted."""
+        verdict = decided(remarks)
+        accepted = bool(score >= self.threshold) if verdict is None else verdict
+        self.remarks.update(remarks)
+        self.accepted += accepted
+        self.rejected += not accepted
+        return accepted
+
 
 @taking(VerifySettings)
 def verify(settings: VerifySettings) -> Verdicts:
@@ -55,17 +65,9 @@ def verify(settings: VerifySettings) -> Verdicts:
         UsageError: a folder that is no verifier or has no threshold.
         DataError: a line without two texts.
     """
-    calibration = read_verifier(folder_of(settings.folder)).calibration
-    threshold = settings.threshold
-    if threshold is None:
-        if calibration is None:
-            raise UsageError(f"{settings.folder} has no threshold: run retrokit rerank calibrate, or give `threshold=`")
-        threshold = float(calibration["threshold"])
-    if not math.isfinite(threshold):
-        raise UsageError(f"`threshold=` {threshold} is not a finite number")
+    verdicts = Verdicts(_threshold_of(settings))
     check_exists(settings.pairs)
     check_settings(settings)
-    verdicts = Verdicts(threshold)
     reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
     pairs = ((row, *_texts(row)) for _, row in read_rows(settings.pairs, "pairs of texts, one JSON object a line"))
     with writing(settings.output) as file:
@@ -74,15 +76,24 @@ def verify(settings: VerifySettings) -> Verdicts:
             for row, score, remarks in zip(rows, *reranker.judge(firsts, seconds), strict=True):
                 if not math.isfinite(score):
                     raise DataError(settings.folder, "gives a score that is not finite; its weights are damaged")
-                certain = decided(remarks)
-                accepted = bool(score >= threshold) if certain is None else certain
-                verdicts.remarks.update(remarks)
-                verdicts.accepted += accepted
-                verdicts.rejected += not accepted
+                accepted = verdicts.add(score, remarks)
                 if settings.keep == "all" or accepted == (settings.keep == "accepted"):
                     noted = {"remarks": remarks} if remarks else {}
                     file.write(json_line({**row, "score": float(score), "accepted": accepted, **noted}))
     return verdicts
+
+
+def _threshold_of(settings: VerifySettings) -> float:
+    """The requested threshold, or the calibrated one. Raises :class:`UsageError` if there is none."""
+    calibration = read_verifier(folder_of(settings.folder)).calibration
+    threshold = settings.threshold
+    if threshold is None:
+        if calibration is None:
+            raise UsageError(f"{settings.folder} has no threshold: run retrokit rerank calibrate, or give `threshold=`")
+        threshold = float(calibration["threshold"])
+    if not math.isfinite(threshold):
+        raise UsageError(f"`threshold=` {threshold} is not a finite number")
+    return threshold
 
 
 def _texts(row: Row) -> tuple[str, str]:

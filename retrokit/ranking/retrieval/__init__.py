@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -91,12 +92,13 @@ registry = SpecRegistry(
             positional="first",
         ),
     ],
+    has_labels=True,
 )
 
 
 def registry_of(spec: str) -> Registry:
     """The registry of a searcher's or an encoder's name; any other text is an encoder's path or hub id."""
-    return registry if spec.partition(":")[0] in registry.names() else encoders.registry
+    return registry if re.split("[:,]", spec, maxsplit=1)[0] in registry.names() else encoders.registry
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ class TextList(list[str]):
         super().__init__(texts)
         self.ids = ids
 
+    def at(self, positions: Sequence[int]) -> TextList:
+        """The texts at these positions, with their ids."""
+        return TextList((self[position] for position in positions), [self.ids[position] for position in positions])
+
 
 @dataclass(frozen=True)
 class Account:

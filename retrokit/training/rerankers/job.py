@@ -149,6 +149,16 @@ class Material:
         }
 
 
+def _metric(name: str | None, has_negatives: bool) -> str:
+    """The metric that chooses the weights."""
+    if name == "roc_auc" and not has_negatives:
+        raise UsageError("`best_metric=` roc_auc: the held-out examples have no negatives")
+    if name is not None:
+        return name
+    # with near-misses nDCG@10 is soon 1, and it does not measure a threshold for all anchors
+    return "roc_auc" if has_negatives else "ndcg@10"
+
+
 def read_material(config: VerifierConfig) -> Material:
     """Read and check it all; raises :class:`DataError` and :class:`UsageError`."""
     sources = [read_source(spec, config.kind) for spec in config.data]
@@ -160,11 +170,7 @@ def read_material(config: VerifierConfig) -> Material:
         sources, measured = hold_out(sources, HELD_OUT, most=FEW_HELD_OUT if config.reads_pairs else MOST_HELD_OUT)
     held_out = list(chain.from_iterable(map(pairs_of, measured)))
     lists = RankedLists.of(held_out, FEW_OTHERS if config.reads_pairs else OTHERS)
-    has_negatives = sum(lists.negatives) > 0
-    if config.best_metric == "roc_auc" and not has_negatives:
-        raise UsageError("`best_metric=` roc_auc: the held-out examples have no negatives")
-    # with near-misses nDCG@10 is soon 1, and it does not measure a threshold for all anchors
-    metric = config.best_metric or ("roc_auc" if has_negatives else "ndcg@10")
+    metric = _metric(config.best_metric, has_negatives=sum(lists.negatives) > 0)
     batches = Batches(
         TrainingSet(sources), config.examples, config.seed, process_rank(), process_count(), mix=config.mix
     )

@@ -212,7 +212,7 @@ def test_what_a_command_would_refuse_is_refused_before_anything_runs(
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "retrokit" / "extensions" / "studies" / "page.md"
 BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-SHIPPED = [path.read_text() for path in sorted((ROOT / "examples" / "studies").glob("*.toml"))]
+SHIPPED = [path.read_text() for path in sorted((ROOT / "docs" / "reproduction" / "studies").glob("*.toml"))]
 
 
 @pytest.mark.parametrize("text", [*BLOCKS, *SHIPPED])

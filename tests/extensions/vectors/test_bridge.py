@@ -15,11 +15,12 @@ from retrokit.cli.entry import run
 from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.jsonl import write_jsonl
+from retrokit.data.jsonl import to_json, write_jsonl
 from retrokit.extensions.vectors import bridging
 from retrokit.extensions.vectors.bridging import BridgeSample, bridge
 from retrokit.extensions.vectors.maps import RIDGES, VectorMap, fit, ridge
 from retrokit.ranking.export import export, open_export
+from retrokit.report.records import read_record
 from retrokit.similarities import registry
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, sentences
@@ -182,9 +183,17 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
     assert f"dense:{other},export" not in shown
     assert "dense:bridged,export=old" in shown
     assert run([*words, "--into", "new", "-o", "mapped", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    result = json.loads(printed)
     assert result["texts"] == 60
     assert len(result["evaluation"]["results"]) == 3
+    (tmp_path / "bridge.json").write_text(printed)
+    source = read_record("bridge.json", "a bridge")
+    assert source is not None
+    assert json.loads(to_json(source.record.to_json(), kind="bridge")) == result
+    assert source.conclusion == result["verdict"]
+    assert "bridge" in source.sheets[0].title
+    assert len(source.sheets) > 2, "those of the evaluation too"
     assert run(["vectors", "bridge", "old", str(tiny_bert), "-o", "unmeasured"]) == 0
     assert "; measure with --on" in " ".join(capsys.readouterr().out.split())
 

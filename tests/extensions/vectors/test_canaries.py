@@ -9,6 +9,7 @@ import pytest
 from retrokit import cli
 from retrokit.extensions.vectors.canaries import verify
 from retrokit.ranking.export import export
+from retrokit.report.records import read_record
 from tests.evaluation.fakes import write_lines
 from tests.models import sentences
 
@@ -38,6 +39,20 @@ def test_the_same_model_agrees(exported, tiny_bert, capsys):
     assert (found["agrees"], found["explanations"], len(found["trials"])) == (True, [], 1)
     assert found["trials"][0]["cosine"] == pytest.approx(1, abs=1e-6)
     assert found["trials"][0]["order"] == 1
+
+
+def test_the_report_is_read_again(exported, tiny_bert, capsys, tmp_path):
+    words = ["vectors", "verify", exported(), str(tiny_bert)]
+    assert cli.run(words) == 0
+    (sheet,) = [line for line in capsys.readouterr().out.splitlines() if "least cosine" in line]
+    assert cli.run([*words, "--json"]) == 0
+    printed = capsys.readouterr().out
+    (tmp_path / "report.json").write_text(printed)
+    source = read_record(str(tmp_path / "report.json"), "a report")
+    assert source is not None
+    assert source.record.to_json().items() <= json.loads(printed).items()
+    assert source.conclusion == source.record.verdict
+    assert all(column in sheet for column in source.sheets[0].columns)
 
 
 SPOILED = [

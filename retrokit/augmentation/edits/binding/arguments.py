@@ -39,17 +39,28 @@ def participles(view: BindingView) -> Iterator[Named]:
 def relatives(view: BindingView) -> Iterator[Named]:
     """The dog that bit the man: the man that bit the dog."""
     for phrase in view.phrases:
-        pronoun = view.codes[phrase.end] in "hw" and view.words[phrase.end] in ("that", "which", "who")
-        if not pronoun or view.codes[phrase.start - 1] == "," or (verb := view.active(phrase.end + 1)) is None:
+        verb = _relative_verb(view, phrase)
+        other = None if verb is None else view.starting.get(verb.end)
+        if verb is None or other is None or not _may_turn_around(view, phrase, verb, other):
             continue
-        other = view.starting.get(verb.end)
-        if other is None or view.kind_of(phrase) != view.kind_of(other):
-            continue
-        nested = view.codes[phrase.start - 1] in "fP" or phrase.plural == other.plural
-        fits = nested and view.interchangeable(phrase, other) and view.whole_after(other)
-        fits = fits and view.verb_takes(view.verb_lemma(verb.main), phrase, other)
-        if fits and (changes := view.exchange(phrase, verb, other)):
+        if changes := view.exchange(phrase, verb, other):
             yield "swap-arguments", changes
+
+
+def _relative_verb(view: BindingView, phrase: Phrase) -> VerbGroup | None:
+    """The verb after a relative pronoun that follows a phrase and is its subject."""
+    is_relative = view.codes[phrase.end] in "hw" and view.words[phrase.end] in ("that", "which", "who")
+    return view.active(phrase.end + 1) if is_relative and view.codes[phrase.start - 1] != "," else None
+
+
+def _may_turn_around(view: BindingView, phrase: Phrase, verb: VerbGroup, other: Phrase) -> bool:
+    """Whether a phrase and the object in its relative clause may be either, and no other verb has to agree."""
+    nested = view.codes[phrase.start - 1] in "fP" or phrase.plural == other.plural
+    if not nested or view.kind_of(phrase) != view.kind_of(other):
+        return False
+    if not view.interchangeable(phrase, other) or not view.whole_after(other):
+        return False
+    return view.verb_takes(view.verb_lemma(verb.main), phrase, other)
 
 
 def _to_passive(view: BindingView, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
@@ -85,7 +96,7 @@ def _to_active(view: BindingView, subject: Phrase, verb: VerbGroup, other: Phras
     auxiliaries = re.sub("[rm!]", "", codes[:-1])
     finite = view.words[verb.finite]
     if auxiliaries == "B" and "!" not in codes:
-        tag = "VBD" if finite in ("was", "were") else "VB" if finite in ("are", "am") else "VBZ"
+        tag = {"was": "VBD", "were": "VBD", "are": "VB", "am": "VB"}.get(finite, "VBZ")
         link = verb.finite
     elif auxiliaries in ("ME", "BG", "HK"):
         tag = {"ME": "VB", "BG": "VBG", "HK": "VBN"}[auxiliaries]
@@ -120,7 +131,7 @@ def prepositional_verbs(view: BindingView) -> Iterator[Named]:
 
 
 def verb_object_preposition(view: BindingView) -> Iterator[Named]:
-    """Convert text into images: Convert images into text; A was added to B: B was added to A."""
+    """Convert text into images: Convert images into text."""
     for phrase in view.phrases:
         verb = _governing_verb(view, phrase)
         phrase = view.extended(phrase)
@@ -132,9 +143,13 @@ def verb_object_preposition(view: BindingView) -> Iterator[Named]:
         fits = not repeats and _may_be_put(view, verb, phrase, other) and view.alike(phrase, other)
         if fits and view.interchangeable(phrase, other) and view.free_after(other, True):
             yield "swap-places", view.swapped(phrase, other)
-    for subject, verb_group, other in view.frames(view.passive, WORDS["verb-object-preposition"]):
-        if view.alike(subject, other) and _may_be_put(view, view.verb_lemma(verb_group.main), subject, other):
-            yield from view.exchanged("swap-places", subject, verb_group, other)
+
+
+def passive_verb_preposition(view: BindingView) -> Iterator[Named]:
+    """A was added to B: B was added to A."""
+    for subject, verb, other in view.frames(view.passive, WORDS["verb-object-preposition"]):
+        if view.alike(subject, other) and _may_be_put(view, view.verb_lemma(verb.main), subject, other):
+            yield from view.exchanged("swap-places", subject, verb, other)
 
 
 def _governing_verb(view: BindingView, phrase: Phrase) -> str:
@@ -159,13 +174,16 @@ def comparisons(view: BindingView) -> Iterator[Named]:
         link = -1 if verb is None else _compared(view, verb.end)
         if verb is None or link < 0 or (after := view.starting.get(link)) is None:
             continue
-        other = view.extended(after)
-        plain = (
-            "c" not in view.shape[other.start : other.end]
-            and "i" not in view.codes[other.head] + view.codes[subject.head]
-        )
-        if plain and "measure" not in (view.kind_of(after), view.kind_of(subject)) and view.alike(subject, after):
-            yield from view.exchanged("swap-comparison", subject, verb, other)
+        if _may_be_compared(view, subject, after):
+            yield from view.exchanged("swap-comparison", subject, verb, view.extended(after))
+
+
+def _may_be_compared(view: BindingView, subject: Phrase, after: Phrase) -> bool:
+    """Whether two things are compared, and no pronouns, numbers or measures."""
+    other = view.extended(after)
+    if "c" in view.shape[other.start : other.end] or "i" in view.codes[other.head] + view.codes[subject.head]:
+        return False
+    return "measure" not in (view.kind_of(after), view.kind_of(subject)) and view.alike(subject, after)
 
 
 _OTHER_CLAUSE = frozenset("zbvBHDMswqh&,")
@@ -197,7 +215,7 @@ def contrasts(view: BindingView) -> Iterator[Named]:
     subject = view.starting.get(phrase.end + 1)
     if view.codes[phrase.end] == "," and subject is not None:
         subject = view.extended(subject)
-        verb = _any_verb(view, subject)
+        verb = _agreeing_verb(view, subject)
         fits = view.alike(phrase, subject) and view.interchangeable(phrase, subject)
         if verb and fits and (changes := view.exchange(subject, verb, phrase)):
             yield "swap-contrast", changes
@@ -220,17 +238,26 @@ def located(view: BindingView) -> Iterator[Named]:
     for subject in view.subjects:
         subject = view.starting[subject.start]
         verb = view.active(subject.end) or view.copula(subject.end)
-        if verb and view.codes[verb.main] in VERBS and view.verb_lemma(verb.main) not in WORDS["verbs-of-place"]:
+        at = _link_of_place(view, subject, verb)
+        other = None if at is None else view.starting.get(at + 1)
+        if other is None or not _are_bodies(view, subject, other):
             continue
-        going = view.codes[subject.end] == "g" and view.verb_lemma(subject.end) in WORDS["verbs-of-place"]
-        at = verb.end if verb else subject.end + going
-        other = view.starting.get(at + 1)
-        if other is None or not _are_bodies(view, subject, other) or view.words[at] not in WORDS["placing"]:
-            continue
-        ends = view.codes[other.end] in (".PsT" if verb else ".")
+        ends = ".PsT" if verb else "."
         changes = view.exchange(subject, verb, other) if verb else view.swapped(subject, other)
-        if ends and changes:
+        if changes and view.codes[other.end] in ends:
             yield "swap-located", changes
+
+
+def _link_of_place(view: BindingView, subject: Phrase, verb: VerbGroup | None) -> int | None:
+    """The preposition of place of a subject: "a cat *on*", "a cat sitting *on*", "a cat sat *on*"."""
+    if verb is None:
+        sits = view.codes[subject.end] == "g" and view.verb_lemma(subject.end) in WORDS["verbs-of-place"]
+        at = subject.end + sits
+    elif view.codes[verb.main] in VERBS and view.verb_lemma(verb.main) not in WORDS["verbs-of-place"]:
+        return None
+    else:
+        at = verb.end
+    return at if view.words[at] in WORDS["placing"] else None
 
 
 def _are_bodies(view: BindingView, subject: Phrase, other: Phrase) -> bool:
@@ -240,33 +267,42 @@ def _are_bodies(view: BindingView, subject: Phrase, other: Phrase) -> bool:
 
 def clause_subjects(view: BindingView) -> Iterator[Named]:
     """Sales rose while costs fell: Costs rose while sales fell."""
-    if not view.phrases or view.phrases[0].start != 0:
+    phrase = view.starting.get(0)
+    if phrase is None:
         return
-    first = view.extended(view.phrases[0])
-    verb = _any_verb(view, first)
+    first = view.extended(phrase)
+    verb = _agreeing_verb(view, first)
     if verb is None:
         return
     for link in re.finditer("[s&]", view.shape):
         at = link.start()
-        second = view.starting.get(at + 1)
-        joins = view.words[at] in ("while", "whereas", "but", "and", "because", "although")
-        if at < verb.end or second is None or not joins:
+        clause = _second_clause(view, at)
+        if at < verb.end or clause is None:
             continue
-        second = view.extended(second)
-        other = _any_verb(view, second)
-        if other is None or not _separate(view, first, verb, second, other, at):
+        second, other = clause
+        if not _separate(view, first, verb, second, other, at):
             continue
-        agreed = [view.in_agreement(verb.finite, second.plural), view.in_agreement(other.finite, first.plural)]
-        if None not in agreed:
+        agreed_first = view.in_agreement(verb.finite, second.plural)
+        agreed_second = view.in_agreement(other.finite, first.plural)
+        if agreed_first is not None and agreed_second is not None:
             exchanged = Change(first.start, first.end, view.as_subject(second))
             back = Change(second.start, second.end, view.as_subject(first))
-            yield "swap-subjects", [exchanged, back, *(change for changes in agreed for change in changes or ())]
+            yield "swap-subjects", [exchanged, back, *agreed_first, *agreed_second]
         return
 
 
-def _any_verb(view: BindingView, subject: Phrase) -> VerbGroup | None:
-    at = subject.end
-    verb = view.passive(at) or view.active(at) or view.copula(at)
+def _second_clause(view: BindingView, at: int) -> tuple[Phrase, VerbGroup] | None:
+    """The subject and the verb of the clause that a conjunction joins to another."""
+    phrase = view.starting.get(at + 1)
+    if phrase is None or view.words[at] not in ("while", "whereas", "but", "and", "because", "although"):
+        return None
+    subject = view.extended(phrase)
+    verb = _agreeing_verb(view, subject)
+    return None if verb is None else (subject, verb)
+
+
+def _agreeing_verb(view: BindingView, subject: Phrase) -> VerbGroup | None:
+    verb = view.any_verb(subject.end)
     return verb if verb and view.agrees(verb.finite, subject) else None
 
 
@@ -277,21 +313,21 @@ def _separate(view: BindingView, first: Phrase, verb: VerbGroup, second: Phrase,
     between, after = view.shape[verb.end : at], view.shape[other.end :]
     if re.search("[sqwhzbvBHDM.]", between) or re.search("&[rm]*[zbBHDv]|h", after):
         return False
-    words = [token.text.lower() for token in view.sentence.tokens]
-    repeats = words[verb.start : at] == words[other.start : other.start + at - verb.start]
-    if repeats or any(words.count(view.words[phrase.head]) > 1 for phrase in (first, second)):
+    heads = view.words[first.head], view.words[second.head]
+    repeats = view.words[verb.start : at] == view.words[other.start : other.start + at - verb.start]
+    if repeats or max(map(view.words.count, heads)) > 1:
         return False
-    kinds = {view.kind_of(first), view.kind_of(second)}
-    contrast = view.words[at] in ("while", "whereas") and kinds == {"thing", "measure"}
-    equal = len(kinds) == 1 and "measure" not in kinds
-    return (equal or contrast) and view.interchangeable(first, second)
+    contrast = view.words[at] in ("while", "whereas") and {view.kind_of(first), view.kind_of(second)} == _IN_CONTRAST
+    return (contrast or view.both_things(first, second)) and view.interchangeable(first, second)
+
+
+_IN_CONTRAST = {"thing", "measure"}
+"""The kinds of "the firm grew, while its sales fell"."""
 
 
 def clauses(view: BindingView) -> Iterator[Named]:
     """If the field is wet, the match is off: If the match is off, the field is wet."""
-    end = len(view.shape)
-    while end and view.codes[end - 1] == ".":
-        end -= 1
+    end = len(view.shape.rstrip("."))
     link = _subordinating(view, end)
     if link is None:
         return
@@ -326,19 +362,26 @@ def _are_clauses(view: BindingView, start: int, until: int, again: int, end: int
     """Whether both spans are one finite clause each, which start with their subject."""
     if until < 0 or "?" in view.sentence.text:
         return False
-    for a, b in ((start, until), (again, end)):
-        subject = view.starting.get(a)
-        at = view.extended(subject, "fP").end if subject else a + 1 if view.codes[a] in "iteI" else 0
-        finite = at and (view.passive(at) or view.active(at) or view.copula(at))
-        if not finite or finite.end > b or re.search(r"[,qswh(\"?]", view.shape[a:b]):
-            return False
-        disagrees = subject and view.codes[subject.head] != "i" and not view.agrees(finite.finite, subject)
-        if disagrees or re.search("[zbvBHDM]|&k", view.shape[finite.end : b]):
-            return False
-    return True
+    return _is_clause(view, start, until) and _is_clause(view, again, end)
+
+
+def _is_clause(view: BindingView, start: int, end: int) -> bool:
+    subject = view.starting.get(start)
+    if subject is not None:
+        verb = view.any_verb(view.extended(subject, "fP").end)
+    elif view.codes[start] in "iteI":
+        verb = view.any_verb(start + 1)
+    else:
+        return False
+    if verb is None or verb.end > end or re.search(r"[,qswh(\"?]", view.shape[start:end]):
+        return False
+    if re.search("[zbvBHDM]|&k", view.shape[verb.end : end]):
+        return False
+    return subject is None or view.codes[subject.head] == "i" or view.agrees(verb.finite, subject)
 
 
 ARGUMENTS = (
-    *(arguments, participles, relatives, passives, questions, prepositional_verbs, verb_object_preposition),
-    *(around_links, comparisons, contrasts, copular_nouns, located, clause_subjects, clauses),
+    *(arguments, participles, relatives, passives, questions, prepositional_verbs),
+    *(verb_object_preposition, passive_verb_preposition, around_links),
+    *(comparisons, contrasts, copular_nouns, located, clause_subjects, clauses),
 )

@@ -1,8 +1,9 @@
 """Near-misses that bind attributes, numbers and names to each other's heads (COMP D.1: attribute–head binding)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from retrokit.augmentation.edits.binding.fit import GROUPS, TERMS, VERBS, WORDS, BindingView
 from retrokit.augmentation.edits.binding.links import changes_before
@@ -13,16 +14,19 @@ from retrokit.augmentation.edits.sentence import Change, Named, Phrase, is_of_na
 def attributes(view: BindingView) -> Iterator[Named]:
     """The red car and the blue truck: The blue car and the red truck."""
     pairs = [(phrase, at) for phrase in view.phrases if (at := _attribute(view, phrase)) is not None]
-    if len(pairs) < 2:
-        return
-    kinds = [_adjective_kinds(view, at) for _, at in pairs]
+    kinds = {at: _adjective_kinds(view, at) for _, at in pairs}
     for kind in _ADJECTIVES:
-        alike = [pair for pair, names in zip(pairs, kinds, strict=True) if kind in names]
+        alike = [(phrase, at) for phrase, at in pairs if kind in kinds[at]]
         for (phrase, first), (other, second) in pairwise(alike):
-            same_form = view.tags[first] == view.tags[second]
-            fit = _goes_with(view, first, other) and _goes_with(view, second, phrase)
-            if same_form and fit and _attributes_part(view, phrase, first, other, second):
+            if _attributes_fit(view, phrase, first, other, second):
                 yield "swap-attributes", _swapped_words(view, first, second)
+
+
+def _attributes_fit(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
+    """Whether each of two adjectives fits the other's head, and both edits say something else."""
+    if view.tags[first] != view.tags[second] or not _attributes_part(view, phrase, first, other, second):
+        return False
+    return _goes_with(view, first, other) and _goes_with(view, second, phrase)
 
 
 _ADJECTIVES = ("free", "AJC", "AJS", "relational", "participle")
@@ -41,19 +45,54 @@ def _adjective_kinds(view: BindingView, at: int) -> set[str]:
 
 def _goes_with(view: BindingView, adjective: int, phrase: Phrase) -> bool:
     """Whether an adjective fits another phrase's head."""
-    word, head = view.words[adjective], view.head(phrase)
-    if word in WORDS["animate-adjectives"] or word in WORDS["physical-adjectives"]:
-        kind = view.kind_of(phrase)
-        return kind == "animate" or (kind == "concrete" and word in WORDS["physical-adjectives"])
-    if word in WORDS["plural-adjectives"]:
-        return phrase.plural is True
-    if word in WORDS["count-adjectives"]:
-        return phrase.plural is True or view.codes[phrase.start] in "dpt"
-    if word in WORDS["scale-adjectives"]:
-        return head in WORDS["measures"] or head in WORDS["scaled"]
-    if word in WORDS["process-adjectives"]:
-        return re.search("(?:tion|sion|ment|ing|sis|growth|change|rise|spread|speed|rate)$", head) is not None
+    for fit in FITS:
+        if view.words[adjective] in WORDS[fit.adjectives]:
+            return fit.holds(view, phrase)
     return True
+
+
+class Fit(NamedTuple):
+    """Adjectives that do not fit every noun: the list of them, when they fit a phrase, and a sentence in which one fits
+    the first noun and not the second."""
+
+    adjectives: str
+    holds: Callable[[BindingView, Phrase], bool]
+    sentence: str
+
+
+_OF_PROCESSES = re.compile("(?:tion|sion|ment|ing|sis|growth|change|rise|spread|speed|rate)$")
+FITS = [
+    Fit(
+        "physical-adjectives",
+        lambda view, phrase: view.kind_of(phrase) in ("animate", "concrete"),
+        "The heavy boy had a heavy idea.",
+    ),
+    Fit(
+        "animate-adjectives",
+        lambda view, phrase: view.kind_of(phrase) == "animate",
+        "The angry boy had an angry idea.",
+    ),
+    Fit(
+        "plural-adjectives",
+        lambda view, phrase: phrase.plural is True,
+        "The numerous boys had a numerous idea.",
+    ),
+    Fit(
+        "count-adjectives",
+        lambda view, phrase: phrase.plural is True or view.codes[phrase.start] in "dpt",
+        "The large boy had large water.",
+    ),
+    Fit(
+        "scale-adjectives",
+        lambda view, phrase: view.head(phrase) in WORDS["measures"] | WORDS["scaled"],
+        "The high rate was a high idea.",
+    ),
+    Fit(
+        "process-adjectives",
+        lambda view, phrase: _OF_PROCESSES.search(view.head(phrase)) is not None,
+        "The rapid growth was a rapid idea.",
+    ),
+]
 
 
 def _swapped_words(view: BindingView, first: int, second: int) -> list[Change]:
@@ -135,34 +174,43 @@ def _attributes_part(view: BindingView, phrase: Phrase, first: int, other: Phras
     """Whether two adjectives say different things of different heads, before the swap and after it."""
     a, b = view.words[first], view.words[second]
     same_head = view.head(phrase) == view.head(other) or view.words[first + 1] == view.words[second + 1]
-    if a == b or _are_synonyms(a, b) or same_head:
+    if a == b or _share_group("synonyms", a, b) or same_head:
         return False
     # "incorrect experts", "heterozygous analyses"; "older risk"
     one_lives = (view.kind_of(phrase) == "animate") != (view.kind_of(other) == "animate")
-    apart = view.tags[first] == "AJC" and not any(a in scale and b in scale for scale in GROUPS["scales"])
+    apart = view.tags[first] == "AJC" and not _share_group("scales", a, b)
     alike = a[:4] == view.words[second + 1][:4] or b[:4] == view.words[first + 1][:4]
     return not (one_lives or apart or alike)
 
 
-def _are_synonyms(a: str, b: str) -> bool:
-    return any(a in group and b in group for group in GROUPS["synonyms"])
+def _share_group(name: str, a: str, b: str) -> bool:
+    return any(a in group and b in group for group in GROUPS[name])
 
 
 def modifiers(view: BindingView) -> Iterator[Named]:
     """Dog food and cat litter: Cat food and dog litter."""
     for phrase, other in pairwise(view.phrases):
-        if view.shape[phrase.end : other.start] not in ("&", ",&"):
-            continue
-        if any(not re.fullmatch("[dt]?nn", view.shape[p.start : p.end]) for p in (phrase, other)):
-            continue
-        first, second = phrase.head - 1, other.head - 1
-        a, b = view.words[first], view.words[second]
-        same = view.head(phrase) == view.head(other) or a == b or _are_synonyms(a, b)
-        named = any(view.sentence.tokens[i].text[0].isupper() for i in (first, second) if i)
-        fixed = _collocation(view, first) or _collocation(view, second)
-        if same or named or fixed or phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
-            continue
-        yield "swap-modifiers", _swapped_words(view, first, second)
+        linked = view.shape[phrase.end : other.start] in ("&", ",&")
+        if linked and all(re.fullmatch("[dt]?nn", view.shape[each.start : each.end]) for each in (phrase, other)):
+            first, second = phrase.head - 1, other.head - 1
+            if _modifiers_part(view, phrase, first, other, second):
+                yield "swap-modifiers", _swapped_words(view, first, second)
+
+
+def _modifiers_part(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
+    """Whether two nouns say different things of different heads, and neither makes a name or a term with its head."""
+    a, b = view.words[first], view.words[second]
+    if a == b or _share_group("synonyms", a, b) or view.head(phrase) == view.head(other):
+        return False
+    if phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
+        return False
+    return not _is_bound(view, first) and not _is_bound(view, second)
+
+
+def _is_bound(view: BindingView, at: int) -> bool:
+    """Whether a noun before another is a name or makes a term with it."""
+    is_name = at > 0 and view.sentence.tokens[at].text[0].isupper()
+    return is_name or _collocation(view, at)
 
 
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?%?|[A-Za-z]+")
@@ -222,37 +270,62 @@ def _number(view: BindingView, phrase: Phrase) -> int | None:
     numbers = [i for i in range(phrase.start, phrase.end) if view.codes[i] == "c"]
     if len(numbers) != 1 or view.tags[phrase.head] != "NN2":
         return None
-    at, word, before = numbers[0], view.words[numbers[0]], view.words[numbers[0] - 1]
-    joined = view.codes[at - 1] == "c" or (at > 0 and (view.codes[at - 1] == "?" or before in ("-", "/", "–", "$")))
+    at = numbers[0]
+    word, before = view.words[at], view.words[at - 1]
     if before in ("all", "any", "every", "other", "another") or word in ("one", "1", "1.0"):
         return None
-    return at if _NUMBER.fullmatch(word) and not joined else None
+    return at if _NUMBER.fullmatch(word) and not _is_joined(view, at) else None
+
+
+def _is_joined(view: BindingView, at: int) -> bool:
+    """Whether a number belongs to what is before it: "10 000", "5-6", "$5"."""
+    if view.codes[at - 1] == "c":
+        return True
+    return at > 0 and (view.codes[at - 1] == "?" or view.words[at - 1] in ("-", "/", "–", "$"))
 
 
 def _numbers_part(view: BindingView, end: int, first: int, start: int, second: int) -> bool:
     """Whether two numbers are of one format and belong to different things."""
     a, b = view.words[first], view.words[second]
-    if a == b or ("%" in a) != ("%" in b) or ("." in a) != ("." in b) or _YEAR.fullmatch(a) or _YEAR.fullmatch(b):
+    if a == b or not _are_of_one_format(a, b):
         return False
-    each = view.words[start - 1] in ("per", "by") or view.words[end] == "or"
-    if each or view.words[second + 1] in ("to", "-", "–") or view.codes[second - 2] == "c":
+    if view.words[start - 1] in ("per", "by") or view.words[end] == "or":
+        return False
+    if view.words[second + 1] in ("to", "-", "–") or view.codes[second - 2] == "c":
         return False
     between = view.shape[end:start]
-    return between not in ("", "f") and not (between == "&" and view.words[end - 1] in WORDS["units"])
+    if between == "&":
+        return view.words[end - 1] not in WORDS["units"]
+    return between not in ("", "f")
+
+
+def _are_of_one_format(a: str, b: str) -> bool:
+    if _YEAR.fullmatch(a) or _YEAR.fullmatch(b):
+        return False
+    return ("%" in a) == ("%" in b) and ("." in a) == ("." in b)
 
 
 def names(view: BindingView) -> Iterator[Named]:
     """Smith claimed that Jones had resigned: Jones claimed that Smith had resigned."""
     names = [phrase for phrase in view.phrases if _is_name(view, phrase)]
     for phrase, other in pairwise(names):
-        between = view.shape[phrase.end : other.start]
-        parted = re.search("[zbvykBEKHDM]", between) and not re.search("[(),&]", between)
-        texts = [view.sentence.words(name.start, name.end) for name in (phrase, other)]
-        once = all(view.sentence.text.count(text.split()[-1]) == 1 for text in texts)
-        verbs = [i for i in range(phrase.end, other.start) if view.codes[i] in VERBS]
-        fits = parted and once and bool(verbs) and _in_place(view, phrase) == _in_place(view, other)
-        if fits and not any(view.verb_lemma(i) in WORDS["symmetric"] for i in verbs):
+        same_place = _in_place(view, phrase) == _in_place(view, other)
+        if same_place and _is_single(view, phrase) and _is_single(view, other) and _verb_parts(view, phrase, other):
             yield "swap-names", view.swapped(phrase, other)
+
+
+def _is_single(view: BindingView, phrase: Phrase) -> bool:
+    """Whether the sentence has the last word of a name only there."""
+    return view.sentence.text.count(view.sentence.words(phrase.start, phrase.end).split()[-1]) == 1
+
+
+def _verb_parts(view: BindingView, phrase: Phrase, other: Phrase) -> bool:
+    """Whether a verb is between two names that says other things of them the other way round."""
+    between = view.shape[phrase.end : other.start]
+    if not re.search("[zbvykBEKHDM]", between) or re.search("[(),&]", between):
+        return False
+    verbs = [view.verb_lemma(i) for i in range(phrase.end, other.start) if view.codes[i] in VERBS]
+    return bool(verbs) and WORDS["symmetric"].isdisjoint(verbs)
 
 
 def _is_name(view: BindingView, phrase: Phrase) -> bool:
@@ -261,8 +334,11 @@ def _is_name(view: BindingView, phrase: Phrase) -> bool:
         return False
     if view.words[phrase.start - 1] == "." or (view.words[phrase.end] == "." and len(words[-1]) < 4):
         return False
-    capital = all(re.fullmatch(r"[A-Z][\w-]*\w", word) and word.lower() not in WORDS["months"] for word in words)
-    return capital and set(view.shape[phrase.start : phrase.end]) == {"N"}
+    return set(view.shape[phrase.start : phrase.end]) == {"N"} and all(map(_is_part_of_name, words))
+
+
+def _is_part_of_name(word: str) -> bool:
+    return re.fullmatch(r"[A-Z][\w-]*\w", word) is not None and word.lower() not in WORDS["months"]
 
 
 def _in_place(view: BindingView, phrase: Phrase) -> bool:

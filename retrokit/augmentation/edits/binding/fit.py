@@ -45,8 +45,12 @@ class BindingView(View):
             return True
         if kinds <= {"animate", "concrete"} and verb in WORDS["physical"]:
             return True
-        pronoun = any(self.words[p.head] in PRONOUNS for p in (phrase, other))
-        return verb in WORDS["relating"] and not pronoun
+        heads = {self.words[phrase.head], self.words[other.head]}
+        return verb in WORDS["relating"] and heads.isdisjoint(PRONOUNS)
+
+    def any_verb(self, at: int) -> VerbGroup | None:
+        """The verb group that starts at a token."""
+        return self.passive(at) or self.active(at) or self.copula(at)
 
     def takes_both(self, verb: str, subject: Phrase, other: Phrase) -> bool:
         """Whether a subject and a phrase after its verb may be either argument, and may change places."""

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from retrokit.augmentation.edits.binding.fit import LEXICON, TABLES, VERBS, WORDS, BindingView
-from retrokit.augmentation.edits.patterns import EXAMPLE, Condition, Test, read_condition, read_test, text
+from retrokit.augmentation.edits.patterns import Condition, Test, entry_lines, read_condition, read_test, text
 from retrokit.augmentation.edits.sentence import Named, Phrase, lemma
 
 
@@ -33,7 +34,7 @@ class Link:
     def edits(self, view: BindingView, phrase: Phrase) -> Iterator[Named]:
         """The edit of a phrase and the one behind the link, if there is one and they may change places."""
         other = view.starting.get(phrase.end + len(self.tokens))
-        if other is None or not all(test(view, phrase.end + number) for number, test in enumerate(self.tokens)):
+        if other is None or not self._stands_at(view, phrase.end):
             return
         if "short" not in self.pair_tests:
             other = view.extended(other)
@@ -44,12 +45,14 @@ class Link:
         if all(PAIR_TESTS[name](view, phrase, other) for name in self.pair_tests):
             yield self.name, view.swapped(phrase, other)
 
+    def _stands_at(self, view: BindingView, at: int) -> bool:
+        return all(test(view, at + number) for number, test in enumerate(self.tokens))
+
 
 @cache
 def _blocks() -> list[list[Link]]:
     blocks = re.split(r"\n\n+", text(__package__, "links.txt"))
-    lines = [[line for line in block.splitlines() if not line.startswith(("#", EXAMPLE))] for block in blocks]
-    return [[link for line in block for link in _links_in(line)] for block in lines]
+    return [list(chain.from_iterable(map(_links_in, entry_lines(block)))) for block in blocks]
 
 
 def _links_in(line: str) -> Iterator[Link]:

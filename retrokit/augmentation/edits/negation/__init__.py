@@ -77,21 +77,28 @@ def _singular_subject(view: ClauseView, i: int, head: int) -> list[Change] | Non
 
 def _neither_nor(view: ClauseView, i: int) -> list[Change] | None:
     """*both A and B* → *neither A nor B*"""
-    words, tags = view.words, view.tags
+    tags = view.tags
     inside = view.clause_rest(i)
     conjunctions = [index for index in inside if tags[index] == "CJC"]
-    conjunction = conjunctions[0] if conjunctions else 0
-    if words[conjunction] != "and" or conjunction - i > 6 or not c5.FINITE.isdisjoint(tags[i:conjunction]):
+    conjunction = next(iter(conjunctions), 0)
+    is_near = conjunction - i <= 6 and c5.FINITE.isdisjoint(tags[i:conjunction])
+    if view.words[conjunction] != "and" or not is_near:
         return None
     changes = [Change(i, i + 1, "neither"), Change(conjunction, conjunction + 1, "nor")]
     if tags[i - 1] in c5.LEXICAL | c5.BE | {"PRP"}:
         is_object = len(conjunctions) == 1 and c5.FINITE.isdisjoint(tags[i : inside.stop])
         return changes if is_object else None
-    head = view.noun_end(conjunction + 1)
-    if tags[i - 1] not in c5.OPENS_CLAUSE | {""} or not head or not view.is_subject(i, head):
-        return None
-    agreed = view.in_number(head, plural=False) if tags[head] != "NN2" else []
+    agreed = _agreed_with_last(view, i, conjunction)
     return None if agreed is None else [*changes, *agreed]
+
+
+def _agreed_with_last(view: ClauseView, i: int, conjunction: int) -> list[Change] | None:
+    """The changes that make the verb agree with the second of two subjects; None if they are none."""
+    head = view.noun_end(conjunction + 1)
+    opens = view.tags[i - 1] in c5.OPENS_CLAUSE | {""}
+    if not opens or not head or not view.is_subject(i, head):
+        return None
+    return view.in_number(head, plural=False) if view.tags[head] != "NN2" else []
 
 
 def swap_neither(view: ClauseView, i: int) -> Iterator[Named]:

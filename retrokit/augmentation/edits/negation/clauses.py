@@ -89,13 +89,13 @@ class ClauseView(View):
     def subject_number(self, end: int) -> str:
         """The number of the subject right before token ``end``: ``"1"`` if it takes *does*, ``"2"`` if it takes *do*,
         ``"12"`` if it may take either, and nothing if there is no certain subject."""
-        words, tags, last = self.words, self.tags, end - 1
-        tag, word = tags[last], words[last]
+        tags, last = self.tags, end - 1
+        tag, word = tags[last], self.words[last]
         if tag == "PNP":
-            clear = word not in {"it", "you"} or tags[last - 1] in c5.OPENS_CLAUSE | {"", "CJC", "AV0"}
-            return PAIRS["nominative"].get(word, "") if clear else ""
-        if tag in {"PNQ", "DTQ", "CJT"}:  # a relative pronoun; the noun before it decides
-            return "12" if word in {"who", "which"} or (word == "that" and tags[last - 1] in c5.NOUN) else ""
+            is_clear = word not in {"it", "you"} or tags[last - 1] in c5.OPENS_CLAUSE | {"", "CJC", "AV0"}
+            return PAIRS["nominative"].get(word, "") if is_clear else ""
+        if tag in {"PNQ", "DTQ", "CJT"}:
+            return "12" if self._is_relative(last) else ""
         if tag in {"PNI", "DT0", "EX0"}:
             opens = tags[last - 1] in c5.OPENS_CLAUSE | {""}
             return {"this": "1", "that": "1", "these": "2", "those": "2"}.get(word, "") if opens else ""
@@ -103,25 +103,43 @@ class ClauseView(View):
 
     def _noun_subject(self, last: int) -> str:
         """As :func:`subject_number`, for a subject that ends in the noun ``last``."""
-        tags, nouns = self.tags, c5.NOUN | c5.NAME_LIKE
-        start = last
-        while start and tags[start - 1] in c5.PHRASE:
-            start -= 1
-        if start and tags[start - 1] not in c5.OPENS_CLAUSE:
+        tags = self.tags
+        start = self._phrase_start(last)
+        if start is None:
             return ""
-        while start < last and tags[start] in {"AV0", "CJC"}:
-            start += 1
         attached = tags[start] == "PRF" or (tags[start] == "PRP" and start < last)
         if attached or not WORDS["universal"].isdisjoint(self.words[start:last]):
             return ""
-        head = next(i for i in range(start, last + 1) if tags[i] in nouns)
-        while head < last and tags[head + 1] in nouns | {"POS", "CRD"}:
-            head += 1
         if "CJC" in tags[start : last + 1]:
             joined = tags.index("CJC", start)
             plain = self.words[joined] == "and" and {"PRF", "PRP"}.isdisjoint(tags[start:joined])
             return "2" if plain else ""
+        head = self._head_noun(start, last)
         return {"NN2": "2", "NN1": "1", "NP0": "1"}.get(tags[head], "12")
+
+    def _phrase_start(self, last: int) -> int | None:
+        """The first token of the phrase that ends in the noun ``last``, adverbs and conjunctions left out; None if no
+        clause opens with it."""
+        tags, start = self.tags, last
+        while start and tags[start - 1] in c5.PHRASE:
+            start -= 1
+        if start and tags[start - 1] not in c5.OPENS_CLAUSE:
+            return None
+        while start < last and tags[start] in {"AV0", "CJC"}:
+            start += 1
+        return start
+
+    def _head_noun(self, start: int, last: int) -> int:
+        """The last of the nouns that come first in a phrase."""
+        nouns = c5.NOUN | c5.NAME_LIKE
+        head = next(index for index in range(start, last + 1) if self.tags[index] in nouns)
+        while head < last and self.tags[head + 1] in nouns | {"POS", "CRD"}:
+            head += 1
+        return head
+
+    def _is_relative(self, i: int) -> bool:
+        """Whether a pronoun is relative, so that the noun before it decides the number."""
+        return self.words[i] in {"who", "which"} or (self.words[i] == "that" and self.tags[i - 1] in c5.NOUN)
 
     def is_auxiliary(self, i: int) -> bool:
         """Whether the finite verb ``i`` can be negated without *do*."""
@@ -151,14 +169,23 @@ class ClauseView(View):
         joined = tags[i + 1] in c5.FINITE | {"CJC", "XX0"} or (words[i + 1] == "," and tags[i + 2][:1] == "V")
         if joined or not self._agrees_with_subject(i, first):
             return i, ""
-        before_verb = any(word.endswith("ly") or word in WORDS["before-verb"] for word in words[first:i])
-        start = first if before_verb else i  # other adverbs belong to the noun: "the diagram below shows"
-        while words[start] in WORDS["before-not"]:
-            start += 1
+        start = self._adverbs_start(i, first)
         if not WORDS["no-not-with"].isdisjoint(words[start:i]):
             return i, ""
         base = self.base_form(i)
         return start, "" if base in WORDS["no-do"] else base
+
+    def _adverbs_start(self, i: int, first: int) -> int:
+        """Where the adverbs of the verb ``i`` begin, of those from ``first`` on; the verb itself without any."""
+        before_verb = any(word.endswith("ly") or word in WORDS["before-verb"] for word in self.words[first:i])
+        # other adverbs belong to the noun: "the diagram below shows"
+        return self.after_focus(first if before_verb else i)
+
+    def after_focus(self, i: int) -> int:
+        """The first token from ``i`` on that is no word after which *not* comes."""
+        while self.words[i] in WORDS["before-not"]:
+            i += 1
+        return i
 
     def _agrees_with_subject(self, i: int, first: int) -> bool:
         """Whether a subject that the verb ``i`` agrees with ends before token ``first``."""

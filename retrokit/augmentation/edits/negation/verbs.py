@@ -61,9 +61,7 @@ def negated_finite(view: ClauseView, i: int) -> list[Change]:
 
 def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
     words, tags = view.words, view.tags
-    after = i + 1
-    while words[after] in WORDS["before-not"]:
-        after += 1
+    after = view.after_focus(i + 1)
     if not _may_precede_auxiliary(view, i) or not c5.NO_VERB_PHRASE.isdisjoint({tags[i + 1], tags[after]}):
         return []
     if words[after] in WORDS["no-not-with"] or {"as", "if"}.issubset(words[max(0, i - 4) : i]):
@@ -72,12 +70,18 @@ def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
         return _negated_clitic(view, i)
     if tags[i - 1] == "EX0" and (negated := _negated_existence(view, i, after)) is not None:
         return negated
+    return [_with_not(view, i, after), *_particular(view, after)]
+
+
+def _with_not(view: ClauseView, i: int, after: int) -> Change:
+    """*can* → *cannot*, *is* → *isn't*; or *not* before ``after``, behind the adverbs of focus."""
     joined = {"can": "cannot"}
     if view.contracts:
         joined |= PAIRS["contracted"]
-    if after == i + 1 and words[i] in joined:
-        return [Change(i, i + 1, joined[words[i]]), *_particular(view, after)]
-    return [Change(after, after, "not"), *_particular(view, after)]
+    word = view.words[i]
+    if after == i + 1 and word in joined:
+        return Change(i, after, joined[word])
+    return Change(after, after, "not")
 
 
 def _negated_clitic(view: ClauseView, i: int) -> list[Change]:
@@ -103,18 +107,25 @@ def _may_precede_auxiliary(view: ClauseView, i: int) -> bool:
     """Whether a subject or its continuation precedes the auxiliary, so that it is not inverted."""
     words, tags = view.words, view.tags
     before = next((k for k in range(i - 1, -1, -1) if tags[k] != "AV0"), -1)
-    tag, word, start = tags[before], words[before], view.clause_start(i)
+    tag, word = tags[before], words[before]
     if before < 0 or not WORDS["inverting"].isdisjoint({word, words[i - 1]}):
         return tag == "EX0"
-    if tags[start] == "PRF":
+    if _begins_with_place(view, i):
         return False
-    if tags[start] == "PRP" and tags[i + 1] == "AT0":  # "at the top of the hoof is the band"
-        determined = [k for k in range(start, i) if tags[k] in {"AT0", "DPS", "DT0"}]
-        if not determined or tags[determined[-1] - 1] in {"PRP", "PRF"}:
-            return False
     if tag == "CJC":
         return word in {"and", "but"} and not c5.FINITE.isdisjoint(tags[:before])
     return tag in c5.NOUN | c5.NAME_LIKE | {"PNP", "PNQ", "DTQ", "DT0", "EX0", "PUR", "CRD"}
+
+
+def _begins_with_place(view: ClauseView, i: int) -> bool:
+    """Whether a place, and no subject, is before the auxiliary: "at the top of the hoof is the band"."""
+    tags, start = view.tags, view.clause_start(i)
+    if tags[start] == "PRF":
+        return True
+    if tags[start] != "PRP" or tags[i + 1] != "AT0":
+        return False
+    determined = [k for k in range(start, i) if tags[k] in {"AT0", "DPS", "DT0"}]
+    return not determined or tags[determined[-1] - 1] in {"PRP", "PRF"}
 
 
 def _particular(view: ClauseView, i: int) -> list[Change]:
@@ -163,17 +174,23 @@ def _verb_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
 
 def negated_imperative(view: ClauseView) -> Iterator[Named]:
     """*Use it.* → *Do not use it.*, *Never use it.*"""
-    words, tags = view.words, view.tags
-    names_subject = words[1] in PAIRS["nominative"].keys() - {"it", "you"}
-    if tags[0] != "VVB" or tags[1] not in {"AT0", "DPS", "PNP"} or names_subject:
-        return
-    if view.words[view.size - 1] not in {".", "!"} or words[0] in WORDS["no-do"] or words[0] in {"see", "note", "make"}:
-        return
-    if any(view.tags[k] in c5.FINITE for k in view.clause_rest(0)) or view.has_negative(0):
+    if not _is_imperative(view) or view.has_negative(0):
         return
     verb = uncapitalized(view.sentence, 0, 1)
     yield "insert-not", [Change(0, 1, ("don't " if view.contracts else "do not ") + verb)]
     yield "insert-never", [Change(0, 1, f"never {verb}")]
+
+
+def _is_imperative(view: ClauseView) -> bool:
+    """Whether the sentence begins with a verb and its object: "Use it."; not "Let he who …", "See the table."."""
+    words, tags = view.words, view.tags
+    if tags[0] != "VVB" or tags[1] not in {"AT0", "DPS", "PNP"} or words[view.size - 1] not in {".", "!"}:
+        return False
+    if words[1] in PAIRS["nominative"].keys() - {"it", "you"}:
+        return False
+    if words[0] in WORDS["no-do"] | {"see", "note", "make"}:
+        return False
+    return all(tags[k] not in c5.FINITE for k in view.clause_rest(0))
 
 
 def negated_caption(view: ClauseView) -> Iterator[Named]:
@@ -193,12 +210,13 @@ def negated_question(view: ClauseView) -> Iterator[Named]:
     words, tags = view.words, view.tags
     if view.negative or tags.count("CJC") > 1 or words[0] not in {"why", "when", "which", "what", "who"}:
         return
-    auxiliary = next((i for i in range(1, min(4, view.size)) if words[i] in PAIRS["contracted"]), 0)
+    auxiliary = view.find(PAIRS["contracted"], 1, 4)
+    if auxiliary is None:
+        yield from _negated_subject_question(view)
+        return
     subject, verb = auxiliary + 1, auxiliary + 2
     if words[0] == "why" and auxiliary == 1:
         yield "insert-not", [Change(1, 2, PAIRS["contracted"][words[1]])]
-    elif not auxiliary:
-        yield from _negated_subject_question(view)
     elif tags[subject] == "PNP" and tags[verb] in c5.BASE and words[verb] != "do":
         yield "insert-not", [Change(verb, verb, "not")]
 
@@ -220,42 +238,54 @@ _CORRECTING = frozenset(("also", "rather", "instead", "only", "not", "is", "are"
 
 def affirmed(view: ClauseView, i: int) -> list[Change]:
     """The changes that take away the *not* at ``i``; none if that is not certain to be right."""
-    words, tags = view.words, view.tags
+    words = view.words
     repaired = without_polarity(view, i)
     correcting = words[i + 1] in WORDS["not-after-not"]
     if correcting or words[i - 1] in {"if", "or", "why", "and", "but", ",", "perhaps"} or repaired is None:
         return []
+    changes = _affirmed_verb(view, i)
+    if not changes:
+        return []
+    if words[i + 1] == "yet":
+        changes.append(Change(i + 1, i + 2, "already"))
+    return changes + repaired
+
+
+def _affirmed_verb(view: ClauseView, i: int) -> list[Change]:
+    """The changes of the verb that the *not* at ``i`` negates."""
+    tags = view.tags
     host = i - 2 if tags[i - 1] == "AV0" else i - 1
     if tags[host] in c5.DO:
-        changes = _without_do(view, host, i)
-    elif tags[host] in c5.BE | c5.HAVE | {"VM0"}:
-        changes = _without_not(view, host, i)
-    elif tags[i + 1] == "TO0" or (tags[i - 1] == "TO0" and tags[i + 1] in c5.BASE):
-        changes = [Change(i, i + 1, "")]
-    else:
-        changes = []
-    if changes and words[i + 1] == "yet":
-        changes.append(Change(i + 1, i + 2, "already"))
-    return changes + repaired if changes else []
+        return _without_do(view, host, i)
+    if tags[host] in c5.BE | c5.HAVE | {"VM0"}:
+        return _without_not(view, host, i)
+    is_infinitive = tags[i + 1] == "TO0" or (tags[i - 1] == "TO0" and tags[i + 1] in c5.BASE)
+    return [Change(i, i + 1, "")] if is_infinitive else []
 
 
 def without_polarity(view: ClauseView, i: int) -> list[Change] | None:
     """The changes that what only a negative allows wants once the negative ``i`` has gone; None if they are unclear."""
-    words = view.words
-    changes = []
+    changes: list[Change] = []
     for k in range(i + 1, view.size):
-        word = words[k]
-        if word in {";", ":"}:
+        if view.words[k] in {";", ":"}:
             break
-        if word in PAIRS["polar"] and words[k - 1] not in {"than", "by", "if"}:
-            if word == "any" and (words[k + 1] in WORDS["not-after-some"] or view.tags[k + 1] == "AJC"):
-                return None
-            changes.append(Change(k, k + 1, PAIRS["polar"][word]))
-        elif word == "at" and words[k + 1] == "all" and view.tags[k + 2] not in c5.NOUN:
-            changes.append(Change(k, k + 2, ""))
-        elif _wants_negative(view, k, follows=k == i + 1):
+        mended = _without_polar_word(view, k)
+        if mended is None or (not mended and _wants_negative(view, k, follows=k == i + 1)):
             return None
+        changes += mended
     return changes
+
+
+def _without_polar_word(view: ClauseView, k: int) -> list[Change] | None:
+    """*any* → *some*, *at all* → nothing; no change of another word; None if the change is unclear."""
+    word, after = view.words[k], view.words[k + 1]
+    if word in PAIRS["polar"] and view.words[k - 1] not in {"than", "by", "if"}:
+        if word == "any" and (after in WORDS["not-after-some"] or view.tags[k + 1] == "AJC"):
+            return None
+        return [Change(k, k + 1, PAIRS["polar"][word])]
+    if (word, after) == ("at", "all") and view.tags[k + 2] not in c5.NOUN:
+        return [Change(k, k + 2, "")]
+    return []
 
 
 def _wants_negative(view: ClauseView, k: int, *, follows: bool) -> bool:
@@ -271,8 +301,7 @@ def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
     words, tags = view.words, view.tags
     verb = view.after_adverbs(i + 1)
     if tags[verb] not in {"VVI", "VHI"} or words[verb] == "help":
-        asks = view.question and words[0] in WORDS["wh"] and words[i] == "n't"
-        return [Change(i, i + 1, "")] if asks and tags[i + 1] in c5.NOUN | c5.BEGINS_PHRASE else []
+        return [Change(i, i + 1, "")] if _asks_with_subject(view, i) else []
     if view.question and tags[host - 1] in {"", "PUN", "AVQ"}:
         return []
     if tags[host] == "VDB":
@@ -280,6 +309,12 @@ def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
     if _has_second_verb(view, verb):
         return []
     return [Change(host, i + 1, ""), Change(verb, verb + 1, inflected(words[verb], c5.PENN[tags[host]]))]
+
+
+def _asks_with_subject(view: ClauseView, i: int) -> bool:
+    """Whether *n't* is before the subject of a question: "Why doesn't the car start?"."""
+    asks = view.question and view.words[0] in WORDS["wh"] and view.words[i] == "n't"
+    return asks and view.tags[i + 1] in c5.NOUN | c5.BEGINS_PHRASE
 
 
 def _has_second_verb(view: ClauseView, verb: int) -> bool:
@@ -368,9 +403,15 @@ def _joined(view: ClauseView, negative: int, verb: int) -> str:
     cut_off = words[start] == ","
     word = words[start + 1] if cut_off else words[start]
     if word == "that":
-        main = verb if verb < negative else view.after_adverbs(negative + 1)
-        base = words[main] if view.tags[main] in {"VVI", "VVB"} else lemma(words[main], "VERB")
-        direction = "up" if verb < negative else "down"
-        return f"move-not-{direction}" if start == main + 1 and base in WORDS["factive"] else ""
+        return _joined_by_that(view, negative, verb, start)
     contrasts = cut_off and words[view.clause_start(first)] in WORDS["contrasting"] - {"and"}
     return "move-not-across" if word in WORDS["contrasting"] or contrasts else ""
+
+
+def _joined_by_that(view: ClauseView, negative: int, verb: int, start: int) -> str:
+    """The name of the move across *that*, at ``start`` or behind it, if the verb before it says what is a fact."""
+    main, name = verb, "move-not-up"
+    if negative < verb:
+        main, name = view.after_adverbs(negative + 1), "move-not-down"
+    base = view.words[main] if view.tags[main] in {"VVI", "VVB"} else lemma(view.words[main], "VERB")
+    return name if start == main + 1 and base in WORDS["factive"] else ""

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from retrokit.augmentation.edits import tags as c5
@@ -191,10 +192,10 @@ def _past_form(view: View, index: int, lemma: str, *, sure: bool) -> str | None:
 def from_to(view: View, index: int) -> list[Change] | None:
     """The changes that turn *from 3 to 5* round after a word of change; none of them without numbers; None where the
     numbers could not be turned."""
-    window = range(index + 1, min(index + 16, view.size))
-    origin = next((after for after in window if view.words[after] == "from"), None)
-    goal = next((after for after in window if view.words[after] in {"to", "-", "–"}), None)
-    numbers = [after for after in window if view.tags[after] in {"CRD", "NN0"} and view.words[after][:1].isdigit()]
+    stop = min(index + 16, view.size)
+    origin = view.find({"from"}, index + 1, stop)
+    goal = view.find({"to", "-", "–"}, index + 1, stop)
+    numbers = [after for after in range(index + 1, stop) if _is_number(view, after)]
     if origin is None or goal is None or not numbers:
         return []
     if view.words[goal] != "to" or set(range(origin + 1, goal)).isdisjoint(numbers):
@@ -204,6 +205,10 @@ def from_to(view: View, index: int) -> list[Change] | None:
         return None
     words = view.sentence.words
     return [Change(origin + 1, goal, words(goal + 1, end)), Change(goal + 1, end, words(origin + 1, goal))]
+
+
+def _is_number(view: View, index: int) -> bool:
+    return view.tags[index] in {"CRD", "NN0"} and view.words[index][:1].isdigit()
 
 
 def allow(view: View, index: int) -> Named | None:
@@ -287,9 +292,17 @@ def into(view: View, index: int) -> Named | None:
     verb = next((word for word in before if view.tags[word].startswith("VV")), None)
     if verb is None:
         return None
-    if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
-        is_out = _is_room(view, index) and not view.words[verb].startswith("get")
-        return ("swap-direction", [Change(index, index + 1, "out of")]) if is_out else None
+    moves = view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG")
+    return _out_of(view, index, verb) if moves else _removed_from(view, index, verb)
+
+
+def _out_of(view: View, index: int, verb: int) -> Named | None:
+    if view.words[verb].startswith("get") or not _is_room(view, index):
+        return None
+    return "swap-direction", [Change(index, index + 1, "out of")]
+
+
+def _removed_from(view: View, index: int, verb: int) -> Named | None:
     form = _CONTAINER_FORMS.get(view.words[verb])
     if form is None or not {"PUN", "CJC", "PRP"}.isdisjoint(view.tags[verb + 1 : index]):
         return None
@@ -302,16 +315,22 @@ def _is_room(view: View, index: int) -> bool:
     return is_place and WORDS["abstract-places"].isdisjoint(view.words[index + 1 : index + 3])
 
 
-_CONTAINER_FORMS = {
-    base + ending if not (base.endswith("e") and ending in {"ed", "ing"}) else base[:-1] + ending: penn
-    for base in WORDS["containers"] - {"embed"}
-    for ending, penn in {"": "VB", "s": "VBZ", "ed": "VBN", "ing": "VBG"}.items()
-}
+def _container_forms() -> Iterator[tuple[str, str]]:
+    """The forms of verbs of putting something into a container, with their Penn tags: *placed*, *inserting*."""
+    for base in WORDS["containers"] - {"embed"}:
+        yield base, "VB"
+        yield f"{base}s", "VBZ"
+        stem = base.removesuffix("e")
+        yield f"{stem}ed", "VBN"
+        yield f"{stem}ing", "VBG"
+
+
+_CONTAINER_FORMS = dict(_container_forms())
 
 
 def from_name(view: View, index: int) -> Named | None:
     """*from Paris to Rome* → *to Paris from Rome*."""
-    goal = next((k for k in range(index + 2, min(index + 5, view.size)) if view.words[k] == "to"), None)
+    goal = view.find({"to"}, index + 2, index + 5)
     if goal is None or {*view.tags[index + 1 : goal], view.tags[goal + 1]} != {"NP0"}:
         return None
     if {view.words[index + 1], view.words[goal + 1]} & WORDS["calendar"]:
@@ -330,15 +349,20 @@ def rewritings(subject: Subject) -> Iterator[Rewriting]:
     >>> [rewriting.text for rewriting in rewritings(Subject.of_sentence("The cat sleeps inside the box."))]
     ['The cat sleeps outside the box.']
     """
-    sentence = subject.tagged
-    table, view = _table(), View(sentence)
+    yield from written(subject.tagged, _swaps(View(subject.tagged)))
+
+
+def _swaps(view: View) -> Iterator[Named]:
+    table = _table()
     hits = [index for index, word in enumerate(view.words) if word in table]
-    if not hits:
-        return
-    closed = _quoted_or_bracketed(view)
-    free = (index for index in hits if index not in closed and _stands_free(sentence, index))
-    swaps = (swap for index in free for rule in table[view.words[index]] if (swap := rule(view, index)) is not None)
-    yield from written(sentence, (swap for swap in swaps if not _names_the_opposite(view, swap)))
+    closed = _quoted_or_bracketed(view) if hits else set()
+    for index in hits:
+        if index in closed or not _stands_free(view.sentence, index):
+            continue
+        for rule in table[view.words[index]]:
+            swap = rule(view, index)
+            if swap is not None and not _names_the_opposite(view, swap):
+                yield swap
 
 
 def _stands_free(sentence: Sentence, index: int) -> bool:
@@ -367,11 +391,13 @@ def _quoted_or_bracketed(view: View) -> set[int]:
 
 def _names_the_opposite(view: View, swap: Named) -> bool:
     """Whether the sentence already contains a word that the swap puts in, or a form of it: a contrast of its own."""
-    changed = {index for change in swap[1] for index in range(change.start, change.end)}
+    _, changes = swap
+    changed = set(chain.from_iterable(range(change.start, change.end) for change in changes))
     removed = {view.words[index] for index in changed}
-    others = "".join(f" {word}" for index, word in enumerate(view.words) if index not in changed) + " "
-    added = {word for change in swap[1] for word in change.text.lower().split() if word.isalpha()}
-    if any(_is_in(word, others) for word in added - removed - WORDS["function-words"]):
+    others = " ".join(word for index, word in enumerate(view.words) if index not in changed)
+    added = " ".join(change.text.lower() for change in changes).split()
+    new = set(filter(str.isalpha, added)) - removed - WORDS["function-words"]
+    if any(_is_in(word, f" {others} ") for word in new):
         return True
     return any(_OPPOSED[word] in view.words for word in removed & _OPPOSED.keys())
 
