@@ -64,12 +64,13 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def rank(data: RetrievalData, systems: Sequence[str], depth: int, device: str | None) -> Runs:
-    """The first ``depth`` documents of each system, by its spec.
+    """The first ``depth`` documents of each system, by its label in tables.
 
     Raises:
         UsageError: systems of one name, or one that is tuned on judged queries.
         DataError: a TREC run that does not fit.
     """
+    from retrokit.evaluation.comparison.labels import labels_of
     from retrokit.evaluation.evaluate import check_searchers
     from retrokit.evaluation.tasks.base import run_of
     from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -86,8 +87,9 @@ def rank(data: RetrievalData, systems: Sequence[str], depth: int, device: str | 
         searchers[searcher.spec] = searcher
     check_searchers([*searchers.values()], [data])
     task = Retrieval(data)
+    labels = labels_of(searchers)
     runs = {}
-    for name, searcher in searchers.items():
+    for spec, searcher in searchers.items():
         rankings = searcher.index(task.documents).search(task.queries, depth)
-        runs[name] = run_of(rankings, data.query_ids, task.documents.ids)
+        runs[labels[spec]] = run_of(rankings, data.query_ids, task.documents.ids)
     return runs

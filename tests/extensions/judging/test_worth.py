@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def words(folder: Path, command: str, systems: list[str], *more: object) -> list[str]:
-    named = [word for system in systems for word in ("--systems", f"run:{folder / system}.trec")]
+    named = [word for system in systems for word in ("--systems", f"run:{folder / system}.trec,name={system}")]
     plain = ["judge", command, str(folder / "corpus.jsonl"), "--queries", str(folder / "queries.txt")]
     return [*plain, *named, "--metrics", "precision@2", *map(str, more)]
 
@@ -106,8 +106,8 @@ def test_the_table_ends_with_a_sentence(folder: Path, capsys: pytest.CaptureFixt
     words_of = words(folder, "estimate", ["weak", "good", "even"], "--verdicts", folder / "verdicts.csv")
     assert cli.run(words_of) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "good.trec: yes. +0.3333 precision@2 (+0." in printed
-    assert "even.trec: not yet. +0.0000 precision@2" in printed
+    assert "good: yes. +0.3333 precision@2 (+0." in printed
+    assert "even: not yet. +0.0000 precision@2" in printed
     assert "those of the differences hold together (Bonferroni)" in printed
 
 
