@@ -99,6 +99,8 @@ class Effort:
 
 def decide(gain: QueryInterval, least: float, effort: Effort) -> tuple[str, int | None]:
     """The ``verdict`` of :class:`Worth`, and how many ``more``."""
+    if gain.half == 0:  # no query differs from another, which says nothing of the queries that were not drawn
+        return "unknown", None
     distance = abs(gain.value - least)
     if distance > gain.half:
         return ("yes" if gain.value > least else "no"), None

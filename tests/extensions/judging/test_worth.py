@@ -182,6 +182,8 @@ def test_what_no_verdict_decides_needs_queries() -> None:
     assert pytest.approx(28.8) == 30 * ((0.07 / 0.05) ** 2 - 1)
     assert decide(QueryInterval(0.001, 0.07, 0.01), 0.0, Effort(50, 400, 30)) == ("unknown", None)
     assert decide(QueryInterval(0.02, 0.07, 0.01), 0.02, Effort(50, 400, 30)) == ("unknown", None)
+    for least in (0.0, 0.02):  # all 30 queries rank alike
+        assert decide(QueryInterval(0.0, 0.0, 0.0), least, Effort(400, 400, 30)) == ("unknown", None)
 
 
 def test_intervals_of_several_comparisons_are_wider() -> None:
