@@ -20,7 +20,6 @@ from retrokit.core.outputs import check_settings
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
-from retrokit.data.pairs import unlabelled_file
 from retrokit.encoders import registry as encoders
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def __getattr__(name: str) -> Any:
 def _pairs(source: str, output: str, crops: CropSettings, more: dict[str, Any], twice: bool = False) -> Counts:
     settings = PairSettings(source, output, **more)
     check_settings(settings)
-    counts, texts = Counts(), Texts(unlabelled_file(source), settings.field)
+    counts, texts = Counts(), Texts(source, settings.field)
     rows = crop_pairs(texts, crops, settings.per_text, settings.epochs, settings.seed, counts, twice=twice)
     write_jsonl(output, rows)
     return counts
