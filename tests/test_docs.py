@@ -184,7 +184,7 @@ def test_the_reference_names_every_command_option_and_name():
                 assert f"\n   {entry.name} " in written
 
 
-@pytest.mark.parametrize("name", ["metrics", "grammar", "formats"])
+@pytest.mark.parametrize("name", ["metrics", "names", "formats"])
 def test_specs_in_the_text_parse(name):
     """Names with parameters, as in `bm25:k1=0.9`; a name with nothing but a word to replace, as `sure:FOLDER`, may lack
     what it needs."""
