@@ -39,7 +39,8 @@ NAVIGATION = {
     "GPUs": ["gpu"],
     "Reference": [
         f"reference/{page}"
-        for page in "cli names python schemas formats metrics similarities encoders caches plugins extensions".split()
+        for page in "cli names python schemas formats docstrings metrics similarities encoders".split()
+        + "caches plugins extensions".split()
     ],
     "Extensions": [f"extensions/{name}" for name in EXTENSIONS],
     "Explanation": [f"explanation/{page}" for page in "statistics near-misses sure design".split()],

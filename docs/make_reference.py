@@ -45,6 +45,29 @@ Commands of extensions are on [their pages](../index.md#extensions).
 Results go to standard output, as tables or with `--json` as one object.
 Notices, progress and errors go to standard error.
 
+## What is left out
+
+These six commands run as typed, and end with a test and the command to type next:
+
+```bash
+retrokit finetune --sim qnorm
+retrokit augment crops
+retrokit eval
+retrokit probe magnitude
+retrokit rerank
+retrokit build-sure
+```
+
+If the encoder, the data or the task are left out, a command takes `minilm` if its weights are installed, else
+`static`, and the [built-in data set](docstrings.md). One line on standard error says what it takes. An output that is
+left out gets a new name, and nothing is overwritten.
+
+- `finetune` without `--data` trains a second model with cosine, if `--sim` is another similarity. Then it compares both
+  with the encoder.
+- `eval` without systems also ranks with BM25 and the hybrid, if `bm25` is installed.
+- `build-sure` without a language model takes recorded answers about twelve short passages.
+- With `--json` or `--dry-run` no command follows.
+
 ## Exit codes
 
 | exit code | meaning |

@@ -21,7 +21,6 @@ from retrokit.core.outputs import check_settings
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
-from retrokit.data.pairs import unlabelled_file
 from retrokit.encoders import registry as encoders
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def __getattr__(name: str) -> Any:
 def _pairs(pairs_of: Callable[..., Any], source: str, output: str, crops: CropSettings, more: dict[str, Any]) -> Counts:
     settings = PairSettings(source, output, **more)
     check_settings(settings)
-    counts, texts = Counts(), Texts(unlabelled_file(source), settings.field)
+    counts, texts = Counts(), Texts(source, settings.field)
     write_jsonl(output, pairs_of(texts, crops, settings.per_text, settings.epochs, settings.seed, counts))
     return counts
 

@@ -46,6 +46,12 @@ def _place_of_schemas(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["RETROKIT_TEST_SCHEMAS"] = str(shared / "schemas")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _place_of_data(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where the built-in data set is written."""
+    os.environ["RETROKIT_DATA"] = str(tmp_path_factory.getbasetemp() / "built-in-data")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI (``CI=true``), fail a run that skips a test for any other reason."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")

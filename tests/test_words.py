@@ -38,7 +38,7 @@ def test_banned_words(text, problems):
         ("word " * 81, "a paragraph of 81 words"),
         ("See [it](gone.md).", "the link leads nowhere: gone.md"),
         ("See [it](#gone).", "the page has no such heading: #gone"),
-        ("A Xeon.", "'Xeon': results pages only"),
+        ("A Xeon.", "'Xeon': in docs/reproduction only"),
         ("## Here and there\n\n```text\nkept; told; " + LONG + "\n```\n\n[it](#here-and-there)", None),
     ],
 )

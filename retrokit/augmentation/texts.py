@@ -13,6 +13,7 @@ from typing import NamedTuple
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
 from retrokit.data.jsonl import Row
+from retrokit.data.pairs import unlabelled_file
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import WITHOUT_NAMES
 
@@ -26,10 +27,10 @@ class Text(NamedTuple):
 
 
 class Rows:
-    """The objects of a JSONL file (``-`` and pipes too) with their line numbers, as a stream."""
+    """The objects of a JSONL file (``-`` and pipes too), or of ``docstrings``, with their line numbers, as a stream."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path, self.name = path, named(path)
+        self.path, self.name = unlabelled_file(str(path)), named(path)
 
     def check(self, epochs: int) -> None:
         """Raise :class:`UsageError` for more than one epoch of a pipe, which can be read once."""

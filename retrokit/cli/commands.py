@@ -14,7 +14,6 @@ from typing import Literal
 
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, WordRegistry, extensions
-from retrokit.data import DOCSTRINGS
 
 CARD = "Train, stress-test and rerank"
 NEXT = "Search, check and look up"
@@ -56,11 +55,9 @@ class LeftOut:
 
 def encoder_here() -> str:
     """``minilm`` if its weights are installed, else ``static``."""
-    from importlib.util import find_spec
+    from retrokit.encoders.folders import MINILM_ID, minilm_path
 
-    from retrokit.encoders.folders import MINILM_PACKAGE
-
-    return "minilm" if find_spec(MINILM_PACKAGE) else "static"
+    return "static" if minilm_path() == MINILM_ID else "minilm"
 
 
 def systems_here() -> list[str]:
@@ -84,6 +81,7 @@ def recorded(name: str = "") -> str:
     return str(files("retrokit.sure") / "recorded" / name)
 
 
+DOCSTRINGS = "docstrings"
 ENCODER = "minilm if installed, else static"
 ENCODERS = LeftOut("encoders", encoder_here, ENCODER)
 TASK = LeftOut("on", DOCSTRINGS, DOCSTRINGS)
@@ -304,7 +302,11 @@ registry = CommandRegistry(
                 replace(ENCODERS, unless=("run",)),
                 TASK,
                 LeftOut(
-                    "with_", reranker_here, "maxsim", next="rerank {encoders} --on {on} --with {with_} --blend 0.5"
+                    "with_",
+                    reranker_here,
+                    "maxsim",
+                    more={"depth": 20},
+                    next="rerank {encoders} --on {on} --with {with_} --depth {depth} --blend 0.5",
                 ),
             ),
         ),
@@ -344,11 +346,16 @@ registry = CommandRegistry(
             "retrokit.cli.build_sure:build",
             left_out=(
                 LeftOut(
+                    "llm",
+                    lambda: f"replay:{recorded('answers.jsonl.gz')}",
+                    "without DATA, recorded answers",
+                    remark="the answers are recorded ones of a language model: give --llm and DATA for your own",
+                    unless=("data", "queries", "passages"),
+                ),
+                LeftOut(
                     "data",
                     recorded,
-                    "a few recorded passages and answers",
-                    remark="the answers are recorded ones of a language model: give --llm and DATA for your own",
-                    more={"llm": lambda: f"replay:{recorded('answers.jsonl.gz')}"},
+                    "a few recorded passages",
                     unless=("queries", "passages"),
                     then="eval {systems} --on sure:{output},reference={reranker}",
                     next="build-sure audit {output} -o {output}.html",

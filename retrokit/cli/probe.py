@@ -46,7 +46,7 @@ def left_out_of(probe: ProbeEntry) -> tuple[LeftOut, ...]:
     if any(param.name == "encoders" and param.required for param in params_of(probe.settings)):
         left_out.append(ENCODERS)
     if probe.settings.on_retrieval:
-        left_out.append(replace(TASK, unless=("data",), next="finetune --sim qnorm"))
+        left_out.append(replace(TASK, unless=("data",), next="finetune --sim auto"))
     return tuple(left_out)
 
 

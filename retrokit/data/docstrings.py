@@ -29,7 +29,8 @@ from retrokit.data.words import units
 
 TEXTS = "texts.jsonl"
 """The documents of the split train, as texts without labels."""
-_SHARES = {"test": 0.3, "dev": 0.1}  # of the documents; the rest is for training
+_ORDER = ("train", "test", "train", "dev", "train", "test", "train", "train", "test", "train")
+"""The splits of ten files."""
 _LARGEST_FILE = 250_000  # bytes; larger ones are mostly generated
 _SKIPPED = frozenset("test tests site-packages dist-packages encodings ensurepip idlelib lib2to3 turtledemo".split())
 _QUERY_WORDS = range(4, 41)
@@ -51,7 +52,7 @@ class Docstring(NamedTuple):
 
 
 def docstrings_folder(documents: int) -> Path:
-    """The BEIR folder of the set with at most so many documents, which is written once for each version of Python.
+    """The BEIR folder of the set with at most N ``documents``, which is written once for each version of Python.
 
     Raises:
         DataError: this Python's standard library has too few docstrings, or the folder cannot be written.
@@ -68,7 +69,7 @@ def _write(folder: Path, documents: int) -> None:
     if count < FEWEST:
         problem = f"has {count} usable docstrings, and {DOCSTRINGS} needs {FEWEST}; python -OO has none"
         raise DataError(sysconfig.get_path("stdlib"), problem)
-    splits = _splits(files, count)
+    splits = _splits(files)
     rows = sorted(chain.from_iterable(files))
     corpus = (Document(id=name, title="", text=document) for name, _, document in rows)
     queries = ((f"q:{name}", query) for name, query, _ in rows)
@@ -89,7 +90,7 @@ def _write(folder: Path, documents: int) -> None:
 
 
 def _files(documents: int) -> list[list[Docstring]]:
-    """The docstrings of each file that has some, in an order that mixes the packages, without near-duplicates."""
+    """The docstrings of each file that has some, in a fixed order that mixes the packages, without near-duplicates."""
     root = Path(sysconfig.get_path("stdlib"))
     names = sorted(_python_files(root), key=lambda name: digest64(name.encode()))
     files = [_docstrings_of_file(root / name, name) for name in names]
@@ -97,9 +98,9 @@ def _files(documents: int) -> list[list[Docstring]]:
     kept = []
     for file in files:
         file = [docstring for docstring in file if docstring.name not in repeated][:documents]
-        documents -= len(file)
         if file:
             kept.append(file)
+        documents -= len(file)
     return kept
 
 
@@ -156,7 +157,7 @@ def _query_and_document(docstring: str) -> tuple[str, str]:
 
 
 def _without_code(text: str) -> str:
-    """The lines without doctests with their output, and without underlines and bullets that stand alone."""
+    """The lines without doctests with their output, and without lines of marks only."""
     lines = []
     is_doctest = False
     for line in text.splitlines():
@@ -208,10 +209,9 @@ def _repeated(docstrings: Sequence[Docstring]) -> set[str]:
     return repeated
 
 
-def _splits(files: Sequence[Sequence[Docstring]], count: int) -> dict[str, list[Docstring]]:
-    """The docstrings of each split: whole files fill test, then dev, as long as they fit; the others train."""
+def _splits(files: Sequence[Sequence[Docstring]]) -> dict[str, list[Docstring]]:
+    """The docstrings of each split, in whole files. A file has the same split however many documents there are."""
     splits: dict[str, list[Docstring]] = {"train": [], "dev": [], "test": []}
-    for file in files:
-        fitting = [split for split, share in _SHARES.items() if len(splits[split]) + len(file) <= share * count]
-        splits[fitting[0] if fitting else "train"] += file
+    for index, file in enumerate(files):
+        splits[_ORDER[index % len(_ORDER)]] += file
     return splits

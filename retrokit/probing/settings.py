@@ -146,7 +146,7 @@ class StressSettings(ProbeSettings):
     """
 
     first = (
-        *("texts", "on", "capabilities", "with_", "limit", "save_edits", "fail_under", "junit", "plot", "seed"),
+        *("texts", "on", "capabilities", "with_", "limit", "all_", "save_edits", "fail_under", "junit", "plot", "seed"),
         "as_json",
     )
 
@@ -166,6 +166,8 @@ class StressSettings(ProbeSettings):
         names="rerankers,encoders",
     )
     limit: int = setting(300, "Texts or queries, a random sample.", minimum=2)
+    per_capability: int = setting(100, "Texts of each capability that systems are measured on.", minimum=2)
+    all_: bool = setting(False, "Measure all edits, instead of --per-capability.", flags=("--all",))
     tolerance: float = setting(
         0.1, "Share of the way to an unrelated text that a control may cost.", minimum=0, maximum=1
     )

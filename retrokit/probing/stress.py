@@ -333,6 +333,8 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     cases, sentences = _edited(settings, families, corpus)
     if settings.save_edits is not None:
         write_jsonl(settings.save_edits, (case.to_json() for case in cases))
+    if settings.encoders and not settings.all_:
+        cases = _of_few_texts(cases, settings.per_capability)
     names = [family.name for family in families]
     cases.sort(key=lambda case: names.index(case.edit.family))
     counts = list(_counts(cases))
@@ -456,6 +458,20 @@ def _edited(settings: StressSettings, families: Sequence[Family], corpus: Corpus
     if settings.encoders and not any(case.unrelated for case in edits.cases):
         raise DataError(corpus.name, "contains one text that a rule can edit; systems need a second, unrelated one")
     return edits
+
+
+def _of_few_texts(cases: Sequence[EditCase], most: int) -> list[EditCase]:
+    """The edits of at most so many texts of each capability: the first, because the order of texts is random."""
+    texts: dict[str, set[str]] = {}
+    few = []
+    for case in cases:
+        keys = texts.setdefault(case.edit.family, set())
+        if case.key in keys or len(keys) < most:
+            keys.add(case.key)
+            few.append(case)
+    if len(few) < len(cases):
+        notice(f"{len(few):,} of {len(cases):,} edits: at most {most:,} texts a capability; `all_=` measures all")
+    return few
 
 
 def _sure(settings: StressSettings) -> Iterator[SureRow]:

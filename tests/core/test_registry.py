@@ -100,8 +100,8 @@ def test_a_fallbacks_value_is_read_back_with_and_without_its_name(value):
 def test_options_of_a_bare_name_or_path_after_the_wrong_mark(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     registry = openings()
-    with pytest.raises(UsageError, match="parameters follow thing after a colon: thing:count=2"):
-        registry.parse("thing,count=2")
+    assert registry.parse("thing,count=2") == registry.parse("thing:count=2")
+    assert str(registry.parse("thing,count=2")) == "thing:count=2"
     assert registry.parse("run:pooling=cls").params == {"path": "run:pooling=cls"}
     (tmp_path / "run").mkdir()
     with pytest.raises(UsageError, match="parameters follow a path after a comma: run,pooling=cls"):
@@ -206,6 +206,7 @@ def test_a_device_of_the_spec_goes_before_that_of_the_caller():
         ("plain:a", "plain:a: 'a' has no name; plain takes no parameters"),
         ("needy", "needy: needy needs size (needy:size=N)"),
         ("needy:", "'needy:': nothing after the colon"),
+        ("needy,", "'needy,': nothing after the comma"),
         ('thing:"a', 'thing:"a: the quoted value has no closing quote'),
         ('thing:"a"b', "expected a comma after the quoted value, found 'b'"),
         ("thing:a,", "'' has no name"),

@@ -1,5 +1,6 @@
 """Stress tests: systems with a planted defect fail exactly their capability, on sentences made here."""
 
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -19,6 +20,7 @@ from retrokit.augmentation.edits.family import CONTROL, EDIT, Edit, load_familie
 from retrokit.augmentation.edits.generator import PER_TEXT, EditCase, TextToEdit, edit_set, sample_of
 from retrokit.augmentation.edits.subject import FUNCTION_WORDS, LEXICON, Passage
 from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import heard
 from retrokit.data.jsonl import read_jsonl, to_json
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.metrics.significance import wilson
@@ -329,6 +331,24 @@ def test_the_probe_compares_with_bm25_chance_and_the_first(corpus):
     assert {row.system for row in probe.worst} == {"static:16", "bm25"}
     assert StressProbe.from_json(probe.to_json()) == probe
     assert to_json(probe.to_json()) == to_json(probe_stress(["static:16", "bm25"], str(corpus), with_="none").to_json())
+
+
+def test_few_texts_of_a_capability_are_a_sample_of_all(corpus, tmp_path):
+    files = [tmp_path / "few.jsonl", tmp_path / "all.jsonl"]
+    options = {"with_": "none", "capabilities": ["typos", "negation"]}
+    with heard() as lines:
+        few = probe_stress(["bm25"], str(corpus), per_capability=5, save_edits=str(files[0]), **options)
+    every = probe_stress(["bm25"], str(corpus), all_=True, save_edits=str(files[1]), **options)
+    assert [row.texts for row in few.counts] == [5, 5]
+    assert all(row.texts > 5 for row in every.counts)
+    total = sum(row.edits for row in every.counts)
+    assert lines[-1].startswith(f"{sum(row.edits for row in few.counts):,} of {total:,} edits: at most 5 texts")
+    assert files[0].read_bytes() == files[1].read_bytes()  # all edits are saved
+    assert {(row.id, row.edit) for row in few.worst} <= {
+        (case["id"], case["edit"]) for case in map(json.loads, files[1].open())
+    }
+    for row in few.rates:
+        assert (row.low, row.high) == pytest.approx(wilson(row.rate, row.texts))
 
 
 def test_a_reranker_catches_what_the_first_system_fails(corpus):

@@ -22,7 +22,7 @@ def labels_of(specs: Iterable[str]) -> dict[str, str]:
 
 
 def _label(text: str) -> str:
-    """The label of a spec by itself. A spec of a file may have names that are not registered here."""
+    """The label of a spec without the others. A spec of a file may have names that are not registered here."""
     registry = retrieval.registry_of(text)
     try:
         spec = registry.parse(text)

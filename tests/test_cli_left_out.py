@@ -1,0 +1,164 @@
+"""What a command takes for parameters that are left out, and what follows."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retrokit.cli import commands, left_out
+from retrokit.cli.commands import registry
+from retrokit.data.docstrings import docstrings_folder
+from retrokit.data.sure import VARIANT_FILES
+
+Command = Callable[..., tuple[int, str, str]]
+SMALL = 60
+
+
+@pytest.fixture
+def tried(typed: Command, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command line, where the data set is small and what follows uses a tiny encoder."""
+    for module in ("retrokit.data.pairs", "retrokit.evaluation.tasks.retrieval"):
+        monkeypatch.setattr(f"{module}.docstrings_folder", lambda documents: docstrings_folder(SMALL))
+    monkeypatch.setattr(left_out, "systems_here", lambda: [str(tiny_bert)])
+    monkeypatch.setattr(left_out, "reranker_here", lambda: f"maxsim:{tiny_bert}")
+    return typed
+
+
+def lines_of(err: str, begin: str) -> list[str]:
+    return [line.removeprefix(begin) for line in err.splitlines() if line.startswith(begin)]
+
+
+def test_finetune_ends_with_cosine_beside_it(tried: Command, tiny_bert: Path) -> None:
+    code, out, err = tried("finetune", tiny_bert, "--sim", "qnorm", "--steps", 1)
+    assert code == 0
+    taken = "--data docstrings --scale auto --batch-size 16 --max-length 64 --output runs/qnorm"
+    assert lines_of(err, "left out, so taken: ") == [taken]
+    assert lines_of(err, "the same with --sim ") == ["cosine, to compare: runs/qnorm-cosine"]
+    compared = f"retrokit eval runs/qnorm-cosine runs/qnorm {tiny_bert} --on docstrings"
+    assert lines_of(err, "then: ") == [compared]
+    assert err.splitlines()[-1] == f"next: retrokit probe magnitude {tiny_bert} runs/qnorm"
+    similarities = [json.loads(Path(run, "retrokit.json").read_text())["similarity"] for run in ("runs/qnorm",)]
+    assert similarities == ["qnorm"]
+    assert json.loads(Path("runs/qnorm-cosine/retrokit.json").read_text())["similarity"] == "cosine"
+    rows = [line.split()[1:4:2] for line in out.splitlines() if re.match(r"│ runs/\S+ +│ \w+ +│ +0\.", line)]
+    assert rows == [["runs/qnorm-cosine", "cosine"], ["runs/qnorm", "qnorm"]]
+    assert "paired t-test" in out
+
+
+def test_nothing_is_overwritten(tried: Command, tiny_bert: Path) -> None:
+    Path("runs").mkdir()
+    Path("runs/cosine").write_text("mine", encoding="utf-8")
+    code, _, err = tried("finetune", tiny_bert, "--steps", 1)
+    assert code == 0
+    assert "--output runs/cosine-2" in err
+    assert Path("runs/cosine").read_text(encoding="utf-8") == "mine"
+    assert Path("runs/cosine-2/retrokit.json").is_file()
+    assert not Path("runs/cosine-2-cosine").exists()
+
+
+def test_what_is_given_is_taken(tried: Command, tiny_bert: Path) -> None:
+    pairs = "".join(json.dumps({"anchor": f"a {i}", "positive": f"b {i}"}) + "\n" for i in range(8))
+    Path("pairs.jsonl").write_text(pairs, encoding="utf-8")
+    given = ("finetune", tiny_bert, "--data", "pairs.jsonl", "--sim", "qnorm", "--batch-size", 4)
+    code, _, err = tried(*given)
+    assert code == 0
+    assert lines_of(err, "left out, so taken: ") == ["--output runs/qnorm"]
+    assert not lines_of(err, "then: ")
+    code, _, err = tried(*given, "-o", "runs/own")
+    assert code == 0
+    assert not lines_of(err, "left out, so taken: ")
+    code, _, err = tried(*given, "--resume")
+    assert code == 2
+    assert "give an output folder" in err
+
+
+def test_json_is_one_object(tried: Command, tiny_bert: Path) -> None:
+    code, out, err = tried("finetune", tiny_bert, "--sim", "qnorm", "--steps", 1, "--json")
+    assert code == 0
+    assert json.loads(out)["folder"].endswith("runs/qnorm")
+    assert not lines_of(err, "then: ")
+    assert [path.name for path in Path("runs").iterdir()] == ["qnorm"]
+
+
+def test_a_dry_run_names_no_output(tried: Command, tiny_bert: Path) -> None:
+    code, _, err = tried("finetune", tiny_bert, "--dry-run")
+    assert code == 0
+    assert "--data docstrings" in err
+    assert "--output" not in err
+    assert not Path("runs").exists()
+
+
+def test_augment_crops(tried: Command) -> None:
+    code, out, err = tried("augment", "crops")
+    assert code == 0
+    taken = "docstrings --output crops.jsonl --sentences 1 --min-chars 30"
+    assert lines_of(err, "left out, so taken: ") == [taken]
+    rows = [json.loads(line) for line in Path("crops.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert rows
+    train = docstrings_folder(SMALL) / "texts.jsonl"
+    ids = {json.loads(line)["id"] for line in train.read_text(encoding="utf-8").splitlines()}
+    assert {row["id"] for row in rows} <= ids
+    assert f"{len(rows):,} records" in out
+    assert err.splitlines()[-1] == "next: retrokit finetune --data crops.jsonl"
+    _, _, err = tried("augment", "crops", "--sentences", 2, "--min-chars", 20)
+    assert lines_of(err, "left out, so taken: ") == ["docstrings --output crops-2.jsonl"]
+
+
+CASES = [("eval", ""), ("probe magnitude", ""), ("rerank", " --with maxsim --depth 20")]
+
+
+@pytest.mark.parametrize(("words", "more"), CASES)
+def test_commands_on_a_task(tried: Command, words: str, more: str) -> None:
+    code, out, err = tried(*words.split())
+    assert code == 0
+    systems = "minilm bm25 hybrid:a=minilm,b=bm25" if words == "eval" else "minilm"
+    assert lines_of(err, "left out, so taken: ") == [f"{systems} --on docstrings{more}"]
+    assert f"docstrings (test): 22 queries, {SMALL} documents" in err
+    assert err.splitlines()[-1].startswith("next: retrokit ")
+    assert re.search(r"paired t-test|95%", out)
+
+
+def test_stored_results_need_neither_encoder_nor_task(tried: Command, tiny_bert: Path) -> None:
+    tried("eval", tiny_bert, "--on", "docstrings", "--results", "results")
+    code, out, err = tried("eval", "--results", "results")
+    assert code == 0
+    assert "docstrings" in out
+    assert "left out" not in err
+
+
+def test_build_sure_with_recorded_answers(tried: Command, tiny_bert: Path) -> None:
+    code, out, err = tried("build-sure")
+    assert code == 0
+    assert "the answers are recorded ones of a language model" in err
+    assert "sure/recorded: 108 calls" in " ".join(out.split())
+    assert all(Path("sure/recorded", name).is_file() for name in VARIANT_FILES.values())
+    task = f"sure:sure/recorded,reference=maxsim:{tiny_bert}"
+    assert lines_of(err, "then: ") == [f"retrokit eval {tiny_bert} --on {task}"]
+    assert err.splitlines()[-1] == "next: retrokit build-sure audit sure/recorded -o sure/recorded.html"
+    code, _, err = tried("build-sure", "--dry-run")
+    assert code == 0
+    assert "--output" not in err
+
+
+def test_the_encoder_is_static_without_minilm(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert commands.encoder_here() == "minilm"
+    assert commands.reranker_here() == "maxsim"
+    monkeypatch.setattr("retrokit.encoders.folders.minilm_path", lambda: "sentence-transformers/all-MiniLM-L6-v2")
+    assert commands.encoder_here() == "static"
+    assert commands.reranker_here() == "maxsim:static"
+    assert commands.systems_here()[0] == "static"
+
+
+def test_the_names_are_parameters() -> None:
+    """A misspelt name would be the bug of a user's first minute."""
+    for entry in registry.entries():
+        defaults = getattr(entry, "left_out", ())
+        if not defaults:
+            continue
+        from retrokit.cli.settings import CommandCall
+
+        options = CommandCall(entry.load(), defaults).options
+        for default in defaults:
+            assert {default.name, *default.more, *default.unless} <= {*options, "data"}, entry.name
