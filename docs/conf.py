@@ -35,21 +35,17 @@ NAVIGATION = {
     "How-to": [
         f"how-to/{name}"
         for name in (
-            "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses "
-            "export-vectors language-models reproduce "
-            "serve python contribute"
+            "base-model training-data stress-test rerank export-vectors language-models reproduce contribute"
         ).split()
     ],
     "GPUs": ["gpu"],
     "Reference": [
         f"reference/{page}"
-        for page in "cli names python schemas formats docstrings metrics similarities encoders prompts".split()
-        + "grammar caches plugins extensions".split()
+        for page in "cli names python schemas formats docstrings metrics similarities encoders".split()
+        + "caches plugins extensions".split()
     ],
     "Extensions": [f"extensions/{name}" for name in EXTENSIONS],
-    "Explanation": [
-        f"explanation/{page}" for page in "scale-and-temperature statistics near-misses sure design".split()
-    ],
+    "Explanation": [f"explanation/{page}" for page in "statistics near-misses sure design".split()],
     "Reproduction": [
         f"reproduction/{name}" for name in "index learned mag sfs crop comp sure retrokit benchmarks".split()
     ],

@@ -1,5 +1,6 @@
-"""Write the generated pages of ``docs/reference``: the commands, the names, the Python API and the JSON Schemas. Of an
-extension, the same is the end of its own page, ``retrokit/extensions/NAME/page.md``.
+"""Write the generated pages of ``docs/reference``: the commands, the names, the Python API and the JSON Schemas. The
+pages of names and of Python begin with text by hand. Of an extension, the same is the end of its own page,
+``retrokit/extensions/NAME/page.md``.
 
     python docs/make_reference.py            write them
     python docs/make_reference.py --check    write nothing, exit 1 if a page is stale
@@ -81,21 +82,6 @@ left out gets a new name, and nothing is overwritten.
 | 143 | terminated by SIGTERM, as `kill`, a container or a scheduler sends it; the same otherwise |
 """
 
-NAMES_HEAD = """\
-# Names
-
-Encoders, similarities, tasks, data and the like follow [one grammar](grammar.md). `retrokit names` prints this list and
-adds the names of installed plugins.
-"""
-
-PYTHON = """\
-# Python
-
-Every command is a function of `retrokit` with the same names for the same settings.
-`import retrokit` loads nothing heavy. Examples: [from Python](../how-to/python.md).
-Functions of extensions are on [their pages](../index.md#extensions).
-"""
-
 SCHEMAS = """\
 # JSON Schemas
 
@@ -118,8 +104,8 @@ def pages() -> dict[str, str]:
     ]
     return {
         "cli.md": MARK + "\n".join([CLI, *commands_]),
-        "names.md": MARK + "\n".join([NAMES_HEAD, *names]),
-        "python.md": MARK + "\n".join([PYTHON, *_api()]),
+        "names.md": _by_hand(FOLDER / "names.md") + "\n".join(names),
+        "python.md": _by_hand(FOLDER / "python.md") + "\n".join(_api()),
         "schemas.md": MARK + SCHEMAS + _schemas(OUTPUTS, FILES),
     }
 
@@ -155,8 +141,12 @@ def _with_reference(page: Path) -> str:
     schemas = schemas_of(name)
     if schemas:
         parts.append(f"## JSON Schemas\n{_schemas(schemas.get('OUTPUTS', {}), schemas.get('FILES', {}))}")
-    by_hand = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip("\n")
-    return f"{by_hand}\n\n{MARK}" + "\n".join(parts)
+    return _by_hand(page) + "\n".join(parts)
+
+
+def _by_hand(page: Path) -> str:
+    """The beginning of a page that is written by hand, and the mark after it."""
+    return page.read_text(encoding="utf-8").partition(MARK)[0].rstrip("\n") + f"\n\n{MARK}"
 
 
 def _is_core(entry: Entry) -> bool:

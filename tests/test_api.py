@@ -93,7 +93,7 @@ def test_what_is_wrong_names_the_parameter_and_on_the_command_line_the_option(ca
 
 
 def test_the_examples_of_the_page_run(folder, tiny_bert, tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[1] / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     (tmp_path / "data").symlink_to(folder / "beir")
     long = ". ".join(60 * f"{letter} " + number for letter in "abcd" for number in "123")
     write_jsonl(tmp_path / "corpus.jsonl", [{"text": long}] * 8)

@@ -106,7 +106,7 @@ def test_the_workflow_gives_what_the_action_takes():
     used = set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", yaml.safe_dump(WORKFLOW)))
     assert used <= set(ACTION["outputs"])
     assert set(ACTION["inputs"]["extras"]["default"].split(",")) <= set(EXTRAS)
-    page = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tutorials" / "gate.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^\| `([\w-]+)` \| ([^|]*?) ?\|", page, flags=re.MULTILINE))
     assert {name: default.strip("`") or None for name, default in shown.items()} == {
         name: "required" if name in required else one["default"] or None for name, one in ACTION["inputs"].items()

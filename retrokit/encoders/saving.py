@@ -2,7 +2,7 @@
 
 sentence-transformers has written them otherwise since 5.4, and still reads the earlier form. vLLM knows the new names
 of modules and poolings since September 2026 only. Text Embeddings Inference 1.9 knows neither them nor a
-``sentence_bert_config.json`` without a length (docs/how-to/serve.md).
+``sentence_bert_config.json`` without a length (docs/how-to/export-vectors.md).
 """
 
 import json
