@@ -28,7 +28,9 @@ EXTENSIONS = {page.parent.name: page for page in sorted(DOCS.parent.glob("retrok
 NAVIGATION = {
     "Tutorials": [
         f"tutorials/{name}"
-        for name in "fine-tune which-similarity without-labels negation gate sure vector-database".split()
+        for name in (
+            "fine-tune which-similarity without-labels is-it-worth-it negation gate sure vector-database"
+        ).split()
     ],
     "How-to": [
         f"how-to/{name}"
@@ -41,7 +43,7 @@ NAVIGATION = {
     "GPUs": ["gpu"],
     "Reference": [
         f"reference/{page}"
-        for page in "cli names python schemas formats metrics similarities encoders prompts".split()
+        for page in "cli names python schemas formats docstrings metrics similarities encoders prompts".split()
         + "grammar caches plugins extensions".split()
     ],
     "Extensions": [f"extensions/{name}" for name in EXTENSIONS],

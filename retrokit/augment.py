@@ -5,11 +5,10 @@ A path may end in ``.gz``; ``-`` is standard input or output. All return counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.crops import CropSettings, crop_pairs
 from retrokit.augmentation.edits.files import write_near_misses as near_misses
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mixing import mix
@@ -52,23 +51,24 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'retrokit.augment' has no attribute {name!r}")
 
 
-def _pairs(pairs_of: Callable[..., Any], source: str, output: str, crops: CropSettings, more: dict[str, Any]) -> Counts:
+def _pairs(source: str, output: str, crops: CropSettings, more: dict[str, Any], twice: bool = False) -> Counts:
     settings = PairSettings(source, output, **more)
     check_settings(settings)
     counts, texts = Counts(), Texts(source, settings.field)
-    write_jsonl(output, pairs_of(texts, crops, settings.per_text, settings.epochs, settings.seed, counts))
+    rows = crop_pairs(texts, crops, settings.per_text, settings.epochs, settings.seed, counts, twice=twice)
+    write_jsonl(output, rows)
     return counts
 
 
 def crops(source: str, output: str, settings: CropSettings = CropSettings(), **more: Any) -> Counts:
     """Write pairs of two chunks of the same text (CROP 3.1); ``more`` as in :class:`PairSettings`."""
-    return _pairs(crop_pairs, source, output, settings, more)
+    return _pairs(source, output, settings, more)
 
 
 def dropout(source: str, output: str, settings: CropSettings = CropSettings(), **more: Any) -> Counts:
     """Write pairs of a chunk with itself, for an encoder whose dropout differs (SimCSE, CROP 3.1); ``more`` as
     in :class:`PairSettings`."""
-    return _pairs(dropout_pairs, source, output, settings, more)
+    return _pairs(source, output, settings, more, twice=True)
 
 
 @taking(MaskSettings)

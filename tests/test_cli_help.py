@@ -73,7 +73,7 @@ def test_the_first_options_of_finetune_are_those_of_a_first_run(page) -> None:
 
 def test_a_value_has_a_placeholder_and_a_switch_has_none(page) -> None:
     shown = page("finetune", "--help-all", columns=140)
-    assert "Usage: retrokit finetune [OPTIONS] {ENCODER}" in shown
+    assert "Usage: retrokit finetune [OPTIONS] [ENCODER]" in shown
     for line in (r"ENCODER +[A-Z]", r"--data +DATA +[A-Z]", r"--steps +N +[A-Z]", r"--lr +X +[A-Z]", r"--tf32 +[A-Z]"):
         assert re.search(line, shown), line
 
@@ -87,8 +87,8 @@ def test_what_is_no_number_is_shown(given: str, said: str, capsys: pytest.Captur
 
 
 def test_what_is_missing_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["finetune", "minilm"]) == 2
-    assert capsys.readouterr().err == "retrokit: Missing option '--data' (see retrokit finetune --help)\n"
+    assert cli.run(["augment", "mask", "pairs.jsonl"]) == 2
+    assert capsys.readouterr().err == "retrokit: Missing option '--encoder' (see retrokit augment mask --help)\n"
 
 
 EMPTY = """

@@ -14,7 +14,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "tutorials"
 PORT = "8765"  # of the service that a page starts
-NEEDS = {"fine-tune": "bm25s", "which-similarity": "snakemake", "negation": "snakemake", "vector-database": "duckdb"}
+NEEDS = {
+    "fine-tune": "bm25s",
+    "which-similarity": "snakemake",
+    "without-labels": "bm25s",
+    "is-it-worth-it": "bm25s",
+    "negation": "snakemake",
+    "vector-database": "duckdb",
+}
 
 
 def commands(text: str) -> str:

@@ -10,8 +10,8 @@ loop draws at random access what a file would hold, and a resumed run sees the s
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isqrt
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # a help page needs no reader of texts
 _HERE = "retrokit.augmentation.crops"
 # sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in pieces
 _PIECE = 20_000
+_SHORT = 30
+"""Characters of the shortest sentence of a short text."""
 
 
 class Splitter(Protocol):
@@ -124,6 +126,9 @@ class CropSettings(Settings):
     splitter: str = setting(
         "period", "period (the paper's), or multilingual, or multilingual:de: real sentences.", names="splitters"
     )
+    keep_short: bool = setting(
+        False, f"Cut texts with too few chunks into sentences from {_SHORT} characters; CROP 3.1 drops such texts."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,11 +152,20 @@ class CropSettings(Settings):
             if self.min_chars <= len(sentence) <= self.max_chars and not sentence.isspace():
                 sentences.append(sentence.strip())
         starts = range(len(sentences) - self.sentences + 1)
-        chunks = [self._splitter.join(sentences[start : start + self.sentences]) for start in starts]
-        return tuple(dict.fromkeys(chunks))
+        joined = [self._splitter.join(sentences[start : start + self.sentences]) for start in starts]
+        chunks = tuple(dict.fromkeys(joined))
+        if self.keep_short and len(chunks) < 2:
+            return self._for_short_texts.chunks(text)
+        return chunks
+
+    @cached_property
+    def _for_short_texts(self) -> "CropSettings":
+        return replace(self, sentences=1, min_chars=min(_SHORT, self.min_chars), keep_short=False)
 
     def why_too_few(self, text: str) -> str:
         """Why ``text`` has no two different chunks."""
+        if self.keep_short:
+            return self._for_short_texts.why_too_few(text)
         if not text.strip():
             return "empty text"
         sentences = "1 sentence" if self.sentences == 1 else f"{self.sentences} sentences"
@@ -222,7 +236,3 @@ def crop_pairs(
                 counts.pairs += 1
                 yield pair_row(anchor, positive, text.id)
         counts.check_used(texts.name, "other sentence counts, lengths or another splitter may keep more")
-
-
-dropout_pairs = partial(crop_pairs, twice=True)
-"""Rows as those of :func:`crop_pairs`, whose anchor and positive are one and the same chunk."""

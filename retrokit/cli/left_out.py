@@ -27,6 +27,7 @@ class Substitutes:
         typed: Mapping[str, Any],
     ) -> None:
         self._options = options
+        self._root: Any = context.find_root().command
         self.values = dict(typed)
         self.taken = [default for default in left_out if self._is_left_out(context, default)]
         names = []
@@ -81,12 +82,10 @@ class Substitutes:
         """Run the commands that follow, and name the next one."""
         if not self.follows:
             return
-        from retrokit.cli.root import application
-
         for default in self.taken:
             if words := self._filled(default.then_beside if "beside" in self.values else default.then):
                 notice(f"then: retrokit {shlex.join(words)}")
-                application().main(words, prog_name="retrokit", standalone_mode=False)
+                self._root.main(words, prog_name="retrokit", standalone_mode=False)
         for default in self.taken:
             if words := self._filled(default.next):
                 notice(f"next: retrokit {shlex.join(words)}")

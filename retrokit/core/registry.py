@@ -545,7 +545,7 @@ class SpecRegistry(Registry):
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names."""
         instance = super().create(spec, **context)
-        instance.spec = str(self.parse(spec))
+        instance.spec = str(replace(self.parse(spec), label=""))
         return instance
 
 

@@ -13,15 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrokit.core.notices import progress
 from retrokit.data.beir import RetrievalData
 from retrokit.data.images import Image
-from retrokit.data.pairs import Source
 from retrokit.data.training_rows import ScoredPair, normal_form, text_id, texts_of_record
 from retrokit.data.words import units
+
+if TYPE_CHECKING:
+    from retrokit.data.pairs import Source
 
 NEAR = 0.7
 _BANDS, _ROWS = 20, 3  # at a similarity of 0.7 all bands differ in (1 − 0.7³)²⁰ = 2 of 10,000 cases

@@ -65,7 +65,7 @@ class EncoderRegistry(SpecRegistry):
         from retrokit.encoders.chunks import chunked
         from retrokit.encoders.views import ShownEncoder
 
-        spec = self.parse(spec)
+        spec = replace(self.parse(spec), label="")
         joined: dict[str, Any] = {
             param.name: spec.params.get(param.name, param.default) for param in self._chunks(spec)
         }

@@ -22,7 +22,6 @@ from retrokit.data.jsonl import is_gathering, strictly
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
 from retrokit.evaluation.comparison.gates import Baseline, gates_of, read_baseline, write_gates
-from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.settings import EvaluationSettings, requested
@@ -157,7 +156,13 @@ def _parsed(settings: EvaluationSettings) -> list[Stages]:
 
         requests += [(training_data, spec) for spec in settings.trained_on]
     parse_all(list(dict.fromkeys(requests)))
-    return [retrieval.stages_of(spec) for spec in settings.encoders]
+    systems = [retrieval.stages_of(spec) for spec in settings.encoders]
+    specs_by_label: dict[str, str] = {}
+    for spec in settings.encoders:
+        label = retrieval.registry_of(spec).parse(spec).label
+        if label and specs_by_label.setdefault(label, spec) != spec:
+            raise UsageError(f"{spec} and {specs_by_label[label]}: two systems have the name {label}")
+    return systems
 
 
 def _names(spec: str) -> list[tuple[Registry, str]]:
@@ -364,16 +369,16 @@ def _baseline_system(settings: EvaluationSettings, measured: Measured) -> str | 
     name = settings.baseline_system
     for (_, system), results in measured.items():
         canonical = str(retrieval.registry_of(system.spec).parse(system.spec))
-        if name in (system.spec, canonical) and results:
+        if results and name in (system.spec, canonical, system.label):
             one_similarity = system.reranker is not None or not system.embeds
-            return results[0].name if one_similarity else canonical
+            return results[0].name if one_similarity else results[0].encoder
     return name
 
 
 def check_baseline(name: str, specs: Sequence[str]) -> None:
     """Raise :class:`UsageError`, before a model is loaded, unless ``name`` is one of the ``specs`` of what is
     evaluated, or begins with one as the names of systems do."""
-    spellings = [*labels_of(specs).values(), *(spelling for spec in specs for spelling in _spellings(spec))]
+    spellings = [spelling for spec in specs for spelling in _spellings(spec)]
     if not any(name == spelling or name.startswith(f"{spelling} ") for spelling in spellings):
         raise UsageError(f"`baseline_system=` {name} is none of {', '.join(specs)}")
 
@@ -384,7 +389,11 @@ def _spellings(spec: str) -> list[str]:
     system = retrieval.stages_of(spec)
     if system.first is not None:
         specs.append(system.first)
-    spellings = [*specs, *(str(retrieval.registry_of(spec).parse(spec)) for spec in specs)]
+    spellings = [
+        *filter(None, [system.label]),
+        *specs,
+        *(str(retrieval.registry_of(spec).parse(spec)) for spec in specs),
+    ]
     if system.reranker is not None:
         from retrokit.ranking import reranking
 

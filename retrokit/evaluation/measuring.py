@@ -150,6 +150,8 @@ class Bench:
                 results += task.evaluate(request)
             else:
                 results += self.folder.evaluate(task, request, training, self.settings.needs_runs)
+        if system.label:
+            results = [replace(result, encoder=system.label) for result in results]
         self.trainings |= {result.name: training for result in results}
         return results
 

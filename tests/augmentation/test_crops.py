@@ -15,7 +15,6 @@ from retrokit.augmentation.crops import (
     Period,
     crop_pairs,
     crops_of,
-    dropout_pairs,
     twins_of,
 )
 from retrokit.augmentation.texts import Counts, Texts
@@ -82,6 +81,22 @@ def test_reasons(text, reason):
     assert SMALL.why_too_few(text) == reason
 
 
+def test_short_texts_are_kept_if_asked():
+    """A text that the paper's rule keeps is cut as without the option; others into sentences from 30 characters."""
+    long = ". ".join(f"{letter * 120}" for letter in "abc")
+    short = "This sentence has over 30 characters. e.g. So has this one, which is the second"
+    paper, keeping = CropSettings(), CropSettings(keep_short=True)
+    assert keeping.chunks(long) == paper.chunks(long) != ()
+    assert paper.chunks(short) == ()
+    assert keeping.chunks(short) == (
+        "This sentence has over 30 characters",
+        "So has this one, which is the second",
+    )
+    assert keeping.chunks("Too short. For both") == ()
+    assert keeping.why_too_few("Too short. For both") == "too few chunks of 1 sentence of 30 to 250 characters"
+    assert CropSettings(min_chars=5, keep_short=True).chunks("Brief one. Other one") == ("Brief one", "Other one")
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -144,7 +159,7 @@ def test_rows_are_the_same_again_and_others_with_another_seed(tmp_path):
 def test_dropout_is_one_chunk_twice(tmp_path):
     counts = Counts()
     texts = texts_of(tmp_path, TEXT, "one. two", "one", "")
-    rows = list(dropout_pairs(texts, SMALL, per_text=2, epochs=2, seed=3, counts=counts))
+    rows = list(crop_pairs(texts, SMALL, per_text=2, epochs=2, seed=3, counts=counts, twice=True))
     first = [chunk(CHUNKS, 3, epoch, 0, draw) for epoch in (0, 1) for draw in (0, 1)]
     assert [(row["anchor"], row["positive"]) for row in rows] == [(one, one) for one in first]
     assert [row["id"] for row in rows] == ["t0"] * 4
@@ -168,11 +183,11 @@ def test_counts_add_up(tmp_path_factory, corpus, per_text, epochs):
 # --- bad input
 
 
-@pytest.mark.parametrize("make", [crop_pairs, dropout_pairs])
-def test_nothing_usable_says_which_rule_dropped_what(tmp_path, make):
+@pytest.mark.parametrize("twice", [False, True])
+def test_nothing_usable_says_which_rule_dropped_what(tmp_path, twice):
     texts = texts_of(tmp_path, "", "a text without a period", "another text without one", "one")
     with pytest.raises(DataError) as caught:
-        list(make(texts, SMALL))
+        list(crop_pairs(texts, SMALL, twice=twice))
     assert str(caught.value) == (
         f"{texts.name}: no text gives a pair: 4 texts (3: {FEW}; 1: empty text); other sentence counts, lengths or "
         "another splitter may keep more"

@@ -1,4 +1,4 @@
-"""What tables call a system."""
+"""``name=``: what results, tables, gates and baselines call a system."""
 
 import json
 
@@ -6,8 +6,8 @@ import pytest
 
 from retrokit import cli, encoders
 from retrokit.core.errors import UsageError
-from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.ranking import retrieval
+from retrokit.similarities import registry as similarities
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -20,7 +20,7 @@ from tests.models import sentences
         (retrieval.registry, "hybrid:a=bm25,b=static,name=both"),
     ],
 )
-def test_a_label_is_no_parameter(registry, text):
+def test_a_name_is_no_parameter(registry, text):
     spec = registry.parse(text)
     assert registry.parse(str(spec)).label == spec.label != ""
     assert registry.parse(text.rpartition(",name=")[0]) == spec
@@ -28,47 +28,75 @@ def test_a_label_is_no_parameter(registry, text):
 
 
 @pytest.mark.parametrize("text", ["static:name=a,name=b", "static:name="])
-def test_a_label_is_given_once_with_a_value(text):
+def test_a_name_is_given_once_with_a_value(text):
     with pytest.raises(UsageError, match="give name once, with a value"):
         encoders.registry.parse(text)
 
 
-def test_only_systems_have_labels():
-    from retrokit import similarities
-
+def test_only_systems_have_names():
     with pytest.raises(UsageError, match="no parameter 'name'"):
-        similarities.registry.parse("sfs:16,name=a")
+        similarities.parse("sfs:16,name=a")
 
 
-def test_folders_services_and_the_rest():
-    specs = ["minilm", "/home/ann/runs/q", "/home/ann/old/q", "/home/ann/other", "runs/q"]
-    services = ["api:large,url=http://a/v1", "api:small,url=http://a/v1", "api:small,url=http://b/v1"]
-    labels = labels_of([*specs, *services, "no-such-searcher:x=1"])
-    assert list(labels.values()) == [
-        *("minilm", "/home/ann/runs/q", "old/q", "other", "runs/q"),
-        *("large", services[1], services[2]),
-        "no-such-searcher:x=1",
-    ]
-
-
-def test_tables_gates_and_baselines_have_the_label(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Runs a command on a task of twelve queries, and returns its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
     texts = sentences(12)
     documents = {f"d{i}": text for i, text in enumerate(texts)}
     queries = {f"q{i}": text.split(".")[0] for i, text in enumerate(texts)}
     write_folder(tmp_path / "beir", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(12)})
-    on = ["--on", "beir:beir", "--precision", "fp32"]
-    small, large = "static:dim=8,name=small", "static:dim=16,name=large"
-    assert cli.run(["eval", small, large, *on, "--save-baseline", "baseline.json"]) == 0
-    shown = capsys.readouterr().out
+
+    def run(*words):
+        code = cli.run([*words, "--on", "beir:beir"])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+SMALL, LARGE = "static:dim=8,name=small", "static:dim=16,name=large"
+
+
+def test_tables_gates_and_baselines_have_the_name(run, tmp_path):
+    code, shown, _ = run("eval", SMALL, LARGE, "--save-baseline", "baseline.json")
+    assert code == 0
     assert "│ small " in shown
     assert "│ large " in shown
-    assert "dim=8" not in shown
     gates = ["--baseline", "baseline.json", "--fail-under", "ndcg@10=2", "--junit", "junit.xml"]
-    assert cli.run(["eval", "static:dim=8,name=large", small, *on, *gates]) == 1
-    assert "retrokit: small cosine on beir:beir: ndcg@10" in capsys.readouterr().err
+    code, _, said = run("eval", "static:dim=32,name=large", SMALL, *gates)
+    assert code == 1
+    assert "retrokit: small cosine on beir:beir: ndcg@10" in said
     assert "large cosine" in (tmp_path / "junit.xml").read_text(encoding="utf-8")
-    assert cli.run(["eval", small, large, *on, "--baseline-system", "large", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    code, shown, _ = run("eval", SMALL, LARGE, "--baseline-system", "large", "--json")
+    printed = json.loads(shown)
+    assert code == 0
+    assert [result["encoder"] for result in printed["results"]] == ["large", "small"]
     assert printed["comparisons"][0]["baseline"] == "large cosine"
-    assert [result["encoder"] for result in printed["results"]] == ["static:16,name=large", "static:8,name=small"]
+    (tmp_path / "printed.json").write_text(shown, encoding="utf-8")
+    assert cli.run(["report", "printed.json", "-o", "page.html"]) == 0
+    assert "small" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_two_stages_and_searchers_have_names(run):
+    systems = [SMALL, "two-stage:static:dim=8,reranker=maxsim:static,name=ours", "bm25:name=words"]
+    code, shown, said = run("eval", *systems, "--baseline-system", "ours", "--json")
+    assert code == 0, said
+    assert [result["encoder"] for result in json.loads(shown)["results"]] == ["ours", "small", "words"]
+    code, shown, said = run("rerank", SMALL, "--with", "maxsim:static", "--json")
+    assert code == 0, said
+    assert {result["encoder"] for result in json.loads(shown)["results"]} == {"small"}
+
+
+def test_a_folder_of_results_knows_the_system_without_its_name(run):
+    code, _, _ = run("eval", "static:8", "--results", "results")
+    assert code == 0
+    code, shown, said = run("eval", SMALL, "--results", "results")
+    assert code == 0
+    assert "│ small " in shown
+    assert "1 result" in said
+
+
+def test_a_name_belongs_to_one_system(run):
+    code, _, said = run("eval", SMALL, "static:dim=16,name=small")
+    assert code == 2
+    assert said.strip() == f"retrokit: static:dim=16,name=small and {SMALL}: two systems have the name small"

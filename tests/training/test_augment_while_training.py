@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.crops import CropSettings, crop_pairs
 from retrokit.augmentation.online import combined, masking_of
 from retrokit.augmentation.texts import Texts
 from retrokit.core.errors import UsageError
@@ -35,10 +35,10 @@ def configure(encoder: object, data: Path, output: Path | None = None, **options
     return FinetuneConfig(str(encoder), [str(data)], None if output is None else str(output), **(defaults | options))
 
 
-@pytest.mark.parametrize(("kind", "in_file"), [("crops", crop_pairs), ("dropout", dropout_pairs)])
-def test_every_epoch_gives_what_a_file_would_hold(tiny_bert, corpus, tmp_path, kind, in_file):
+@pytest.mark.parametrize(("kind", "twice"), [("crops", False), ("dropout", True)])
+def test_every_epoch_gives_what_a_file_would_hold(tiny_bert, corpus, tmp_path, kind, twice):
     settings = CropSettings(sentences=2, min_chars=5, max_chars=200)
-    rows = list(in_file(Texts(corpus), settings, epochs=3, seed=5))
+    rows = list(crop_pairs(Texts(corpus), settings, epochs=3, seed=5, twice=twice))
     assert len(rows) == 3 * 24
     made = plan(configure(tiny_bert, corpus, augment=[f"{kind}:min_chars=5,max_chars=200"], seed=5))
     per_epoch = []

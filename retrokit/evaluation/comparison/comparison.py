@@ -220,11 +220,6 @@ class Evaluation(PrintedRecord):
         first = self.systems_on(task)[0].first
         return self.gated_metric(task, leading_metric(first.main_metric, self.shown.get(task, ())))
 
-    def name_of(self, result: Result) -> str:
-        """The name of a result in tables."""
-        labels = self.systems[0].labels
-        return f"{labels.get(result.encoder, result.encoder)} {result.similarity}"
-
     def systems_on(self, task: str) -> list[System]:
         """The rows of one task; the first is what the others are compared with."""
         return [system for system in self.systems if system.task == task]

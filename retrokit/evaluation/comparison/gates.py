@@ -29,7 +29,6 @@ from retrokit.evaluation.comparison.comparison import (
     corrected,
     tested,
 )
-from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
@@ -122,7 +121,7 @@ class Baseline:
         none."""
         candidates = self.measured_on(system.task, data)
         for candidate in candidates:
-            if candidate.name == system.name or candidate.spec_name == system.spec_name:
+            if candidate.name == system.name:
                 return candidate
         if len(candidates) > 1:
             names = ", ".join(candidate.name for candidate in candidates)
@@ -137,8 +136,6 @@ def read_baseline(path: str) -> Baseline:
     systems = [(entry["data"], checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
     if not systems or not all(system.results for _, system in systems):
         raise DataError(path, f"is not {_EXPECTED}: there is no result")
-    labels = labels_of(result.encoder for _, system in systems for result in system.results)
-    systems = [(digest, replace(system, labels=labels)) for digest, system in systems]
     return Baseline(path, systems, content["libraries"])
 
 
@@ -202,12 +199,12 @@ def _under(evaluation: Evaluation, least: Sequence[tuple[str, float]]) -> Iterat
             yield Gate(
                 "fail_under",
                 task=result.task,
-                system=evaluation.name_of(result),
+                system=result.name,
                 metric=metric,
                 asked=f"at least {limit:g}",
                 value=known(value),
                 verdict=FAILED if failure else PASSED,
-                message=f"{evaluation.name_of(result)} on {result.task}: {failure}" if failure else "",
+                message=f"{result.name} on {result.task}: {failure}" if failure else "",
             )
 
 
@@ -246,12 +243,12 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
 def _idle(evaluation: Evaluation) -> Iterator[Gate]:
     for result in evaluation.results:
         if result.counts.get("reranked_pairs"):
-            problem = f"{evaluation.name_of(result)} on {result.task}: the reranker changes the order of no query"
+            problem = f"{result.name} on {result.task}: the reranker changes the order of no query"
             is_idle = IDLE in result.counts
             yield Gate(
                 "fail_if_idle",
                 task=result.task,
-                system=evaluation.name_of(result),
+                system=result.name,
                 metric=result.main_metric,
                 asked="changes the order of some query",
                 value=None,

@@ -5,7 +5,7 @@ MAG averages over seeds before it tests anything (Q.1): otherwise luck of one se
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import commonprefix
 from typing import Any
@@ -14,7 +14,6 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.sheet import grouped
 from retrokit.data.prompted import prompts_in_words
-from retrokit.evaluation.comparison.labels import labels_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.metrics.significance import Draws, alike, mean_of
@@ -30,14 +29,12 @@ class System:
         results: one; or one for each of ``seeds``, of one task and one similarity.
         trained_with: the similarity of the training, where that is known.
         distinction: the difference from another system of the same name, such as its number of dimensions.
-        labels: what tables call the encoders, by their specs.
     """
 
     results: tuple[Result, ...]
     seeds: tuple[str, ...] = ()
     trained_with: str | None = None
     distinction: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> Result:
@@ -60,7 +57,7 @@ class System:
     @property
     def encoder(self) -> str:
         """The encoder; of several seeds, what their specs have in common, and how many there are."""
-        specs = [self.labels.get(result.encoder, result.encoder) for result in self.results]
+        specs = [result.encoder for result in self.results]
         name = in_common(specs) + (f" ({len(specs)} seeds)" if len(set(specs)) > 1 else "")
         return f"{name}, {self.distinction}" if self.distinction else name
 
@@ -68,11 +65,6 @@ class System:
     def name(self) -> str:
         """Its name in tables."""
         return f"{self.encoder} {self.similarity}"
-
-    @property
-    def spec_name(self) -> str:
-        """Its name by specs, which does not depend on the other systems."""
-        return replace(self, labels={}).name
 
     @property
     def precision(self) -> str:
@@ -166,8 +158,7 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
             if training.seed not in seeds_before:
                 key = of_seeds
         groups.setdefault(key, []).append((result, training))
-    labels = labels_of(result.encoder for result in results)
-    systems = [replace(_system_of(members), labels=labels) for members in groups.values()]
+    systems = [_system_of(members) for members in groups.values()]
     rivals: dict[tuple[str, str], list[System]] = {}
     for system in systems:
         rivals.setdefault((system.task, system.name), []).append(system)

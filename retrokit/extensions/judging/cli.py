@@ -9,6 +9,8 @@ def pool(settings: PoolSettings) -> None:
     """Draw unjudged pairs that systems rank first, for people to judge.
 
     retrokit judge pool beir:data/scifact --systems minilm --systems bm25 --pairs pairs.html
+
+    retrokit judge pool corpus.jsonl --queries queries.txt --systems minilm --systems bm25 --pairs pairs.html
     """
     from retrokit.extensions.judging.systems import draw_pairs_to_judge
 
@@ -21,6 +23,8 @@ def estimate(settings: EstimateSettings, as_json: bool = common("as_json")) -> N
     retrokit judge estimate beir:data/scifact --systems minilm --systems bm25
 
     retrokit judge estimate beir:data/scifact --systems minilm --systems bm25 --verdicts verdicts.jsonl
+
+    retrokit judge estimate corpus.jsonl --queries queries.txt --systems minilm --systems bm25 --verdicts verdicts.jsonl
     """
     from retrokit.extensions.judging.systems import estimate_metrics
 

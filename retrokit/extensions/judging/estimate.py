@@ -204,11 +204,13 @@ class Estimates:
     Attributes:
         relevant: the share of open pairs that is relevant: the rate of false negatives.
         metrics: by metric and system; by metric and system, the difference from the first one.
+        per_query: by metric and system, the estimate of each query, ``[queries]``.
     """
 
     relevant: PoweredEstimate
     metrics: dict[tuple[str, int], PoweredEstimate]
     differences: dict[tuple[str, int], PoweredEstimate]
+    per_query: dict[tuple[str, int], np.ndarray]
 
 
 def estimate(
@@ -230,12 +232,17 @@ def estimate(
     def mean(effect: Effect) -> PoweredEstimate:
         return total(float(effect.expected.mean()), effect.gain / len(predictor.pool.queries))
 
+    def per_query(effect: Effect) -> np.ndarray:
+        corrections = effect.gain[drawn] * errors * (1 / probabilities - 1)
+        return effect.expected + predictor.pool.per_query(corrections, predictor.pool.open[drawn])
+
     effects = predictor.effects(chances, scale)
     count = max(len(chances), 1)
     return Estimates(
         total(float(chances.sum()) / count, np.full(len(chances), 1 / count)),
         {key: mean(effect) for key, effect in effects.items()},
         {(name, system): mean(effect.minus(effects[name, 0])) for (name, system), effect in effects.items() if system},
+        {key: per_query(effect) for key, effect in effects.items()},
     )
 
 

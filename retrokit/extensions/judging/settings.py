@@ -16,7 +16,11 @@ FRACTIONS = ("ndcg", "precision", "recall")
 class PooledSettings(Settings):
     """A test set, and the systems whose first documents are looked at."""
 
-    task: str = setting(help="Test set: a BEIR folder, or beir:PATH,split=dev.", argument=True, names="tasks")
+    task: str = setting(
+        help="Test set: a BEIR folder, or beir:PATH,split=dev. With --queries a corpus: JSON lines or a BEIR folder.",
+        argument=True,
+        names="tasks",
+    )
     systems: Sequence[str] = setting(
         help="System as in eval: minilm, bm25, run:FILE. Repeatable.",
         names="encoders,searchers",
@@ -24,10 +28,12 @@ class PooledSettings(Settings):
     )
     metrics: Sequence[str] = common(
         "metrics",
-        default="ndcg@10,recall@100",
-        help="Metrics to bound and estimate: ndcg, precision, recall.",
+        default=(),
+        help="Metrics: ndcg, precision, recall. Default: ndcg@10,recall@100; with --queries precision@5.",
         canonical=metric_names,
-        missing=f"`metrics=` is empty; give some of {', '.join(FRACTIONS)}, each with a cut-off",
+    )
+    queries: str | None = setting(
+        None, "Queries without judgements: text, one a line, or .jsonl of augment queries.", reads=FILE
     )
     depth: int | None = setting(
         None, "Documents of each query and system. Default: the metrics' deepest cut-off.", minimum=1
@@ -41,13 +47,20 @@ class PooledSettings(Settings):
     )
     device: str | None = common("device")
 
+    @property
+    def measured(self) -> Sequence[str]:
+        """The metrics, by default those that the judgements allow."""
+        if self.metrics:
+            return self.metrics
+        return ("ndcg@10", "recall@100") if self.queries is None else ("precision@5",)
+
     def problems(self) -> Iterator[str]:
         """What is wrong with numbers, systems and metrics."""
         from retrokit.core.errors import UsageError
         from retrokit.metrics.ranking import check_metric
 
         yield from super().problems()
-        for name in self.metrics:
+        for name in self.measured:
             try:
                 check_metric(name)
             except UsageError as error:
@@ -55,6 +68,8 @@ class PooledSettings(Settings):
                 continue
             if name.partition("@")[0] not in FRACTIONS:
                 yield f"`metrics=` {name}: only {', '.join(FRACTIONS)} can be bounded"
+            elif self.queries is not None and not name.startswith("precision@"):
+                yield f"`metrics=` {name}: needs to know all relevant documents; with `queries=` give precision@5"
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,13 @@ class EstimateSettings(PooledSettings):
         "Verdicts on drawn pairs: the filled .csv, or JSON lines of the page. Repeatable.",
         reads=FILE,
     )
+    worth: float = setting(0.0, "Smallest gain over the first system that is worth it.", needs=("queries",))
+
+    def problems(self) -> Iterator[str]:
+        """As of a pool; and queries without any judgement."""
+        yield from super().problems()
+        if self.queries is not None and not self.verdicts:
+            yield "`queries=`: nothing is judged; give `verdicts=` on the pairs of `retrokit judge pool`"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.extensions.judging.estimate import Estimates, Predictor, draw_pairs, estimate
 from retrokit.extensions.judging.judged_splits import BEIR, JudgedSplit, completed, is_test_set
+from retrokit.extensions.judging.plain_queries import rank, read_without_judgements
 from retrokit.extensions.judging.prediction_powered import FEWEST, PoweredEstimate
 from retrokit.extensions.judging.settings import EstimateSettings, PooledSettings, PoolSettings
 from retrokit.extensions.judging.unjudged import JudgingPool, Runs, bounds, fraction_of, pool_of
@@ -35,6 +36,7 @@ from retrokit.extensions.judging.verdicts import (
     read_relevance,
     write_pairs,
 )
+from retrokit.extensions.judging.worth import Effort, Worth, decide, over_queries
 from retrokit.metrics.ranking import evaluate_run, mean
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
@@ -81,6 +83,7 @@ class Unjudged(PrintedRecord):
         false_negatives: the share of ``pairs`` that is relevant.
         recommended: verdicts for intervals of ±0.02 in the first metric; ``None`` without an estimate.
         note: why there is no estimate, or that it or the bounds say little; may be empty.
+        worth: a verdict on each system but the first, for queries without judgements.
     """
 
     name: str
@@ -92,9 +95,12 @@ class Unjudged(PrintedRecord):
     false_negatives: PoweredEstimate | None = None
     recommended: int | None = None
     note: str = ""
+    worth: list[Worth] = field(default_factory=list)
 
     def sheets(self) -> list[Sheet]:
         """A row for each metric and system."""
+        if self.worth:
+            return [self._sheet_of_estimates()]
         has = {name: any(getattr(row, name) is not None for row in self.metrics) for name in ("copies", "estimate")}
         columns = ["metric", "system", "judged", "as judged", "bounds"]
         columns += ["copies count"] * has["copies"] + ["estimate", "95% interval"] * has["estimate"]
@@ -113,6 +119,23 @@ class Unjudged(PrintedRecord):
                 )
             rows.append([row.metric, row.system if not row.against else f"{row.system} − {row.against}", *cells])
         return [Sheet(f"{self.name}: what the judgements do not know", columns, 2, rows, self._notes())]
+
+    def _sheet_of_estimates(self) -> Sheet:
+        """Estimates only: nothing was judged before."""
+        rows = []
+        for row in self.metrics:
+            assert row.estimate is not None
+            sign = "+" if row.against else ""
+            system = f"{row.system} − {row.against}" if row.against else row.system
+            interval = f"{row.estimate.low:{sign}.4f} … {row.estimate.high:{sign}.4f}"
+            rows.append([row.metric, system, f"{row.estimate.value:{sign}.4f}", interval])
+        notes = [f"{self.verdicts:,} verdicts on {self.pairs:,} pairs, {self.relevant:g} relevant"]
+        notes.append("intervals cover the choice of queries, and pairs without a verdict")
+        if len(self.worth) > 1:
+            notes.append("those of the differences hold together (Bonferroni)")
+        notes += [worth.sentence for worth in self.worth]
+        columns = ["metric", "system", "estimate", "95% interval"]
+        return Sheet(f"{self.name}: is it worth it?", columns, 2, rows, notes)
 
     def _notes(self) -> list[str]:
         notes = [f"{self.pairs:,} pairs among the first {self.depth} of each query are not judged"]
@@ -149,7 +172,7 @@ def draw_pairs_to_judge(settings: PoolSettings) -> list[PairToJudge]:
             chosen.tolist(), *pool_texts(pooled.data, pool, chosen), probabilities.tolist(), strict=True
         )
     ]
-    write_pairs(settings.pairs, pooled.data.name, digest_of(_open_pairs(pool)), pairs)
+    write_pairs(settings.pairs, pooled.data.name, pooled.digest, pairs)
     notice(f"{settings.pairs}: {len(pairs):,} pairs to judge; then give the verdicts to `retrokit judge estimate`")
     return pairs
 
@@ -165,15 +188,15 @@ def estimate_metrics(settings: EstimateSettings) -> Unjudged:
     verdicts = read_relevance(settings.verdicts) if settings.verdicts else {}
     pooled = _pooled(settings)
     data, pool = pooled.data, pooled.pool
-    rows = _rows(data, pooled.runs, pool, settings.metrics)
+    rows = _rows(data, pooled.runs, pool, settings.measured)
     result = Unjudged(pooled.spec, pooled.depth, len(pool.open), rows)
-    if pool.is_graded and any(_is_ndcg(name) for name in settings.metrics):
+    if pool.is_graded and any(_is_ndcg(name) for name in settings.measured):
         result = replace(result, note=f"in nDCG an unjudged document counts with grade {pool.level}")
     if not verdicts:
         return result
     with scores_in(None, "judge estimate") as store:
         predictor = _predictor(pooled, settings, store)
-    return _estimated(result, predictor, verdicts, ", ".join(settings.verdicts))
+    return _estimated(result, pooled, predictor, verdicts, settings)
 
 
 @dataclass(frozen=True)
@@ -186,6 +209,14 @@ class PooledRuns:
     runs: Runs
     pool: JudgingPool
 
+    @property
+    def digest(self) -> str:
+        """Of the pairs that nobody judged, by the text of the query and the document's id."""
+        texts = dict(zip(self.data.query_ids, self.data.queries, strict=True))
+        pool = self.pool
+        ids = ((pool.queries[pool.query[pair]], pool.documents[pair]) for pair in pool.open.tolist())
+        return digest_of(sorted((query, texts[query], document) for query, document in ids))
+
 
 def _pooled(settings: PooledSettings) -> PooledRuns:
     """The test set, ranked by the systems.
@@ -195,19 +226,20 @@ def _pooled(settings: PooledSettings) -> PooledRuns:
         DataError: a file that cannot be read.
     """
     spec = completed(settings.task)
-    if not is_test_set(spec):
-        raise UsageError(f"{settings.task}: expected a BEIR folder, or {BEIR}:PATH")
-    parse_all(
-        [
-            (tasks, spec),
-            *((retrieval.registry_of(system), system) for system in settings.systems),
-            *((reranking.registry_of(reranker), reranker) for reranker in settings.with_),
-        ]
-    )
-    deepest = max(int(name.partition("@")[2]) for name in settings.metrics)
+    if settings.queries is None and not is_test_set(spec):
+        raise UsageError(f"{settings.task}: expected a BEIR folder, or {BEIR}:PATH; or a corpus with `queries=`")
+    names = [(tasks, spec)] if settings.queries is None else []
+    names += [(retrieval.registry_of(system), system) for system in settings.systems]
+    names += [(reranking.registry_of(reranker), reranker) for reranker in settings.with_]
+    parse_all(names)
+    deepest = max(int(name.partition("@")[2]) for name in settings.measured)
     depth = settings.depth or deepest
     if depth < deepest:
-        raise UsageError(f"`depth=` {depth}: {', '.join(settings.metrics)} need {deepest}")
+        raise UsageError(f"`depth=` {depth}: {', '.join(settings.measured)} need {deepest}")
+    if settings.queries is not None:
+        data = read_without_judgements(settings.task, settings.queries)
+        runs = rank(data, settings.systems, depth, settings.device)
+        return PooledRuns(settings.task, data, depth, runs, pool_of(data, runs, depth))
     with gathering() as faults:
         data = JudgedSplit.of_spec(spec).read()
     if faults:
@@ -271,7 +303,7 @@ def _predictor(pooled: PooledRuns, settings: PooledSettings, store: Shards) -> P
     for spec in settings.with_:
         reranker = KeptReranker(reranking.create(spec, settings.device), store)
         rows.append(reranker.score_pairs(queries, texts))
-    return Predictor(pool, settings.metrics, np.array(rows).reshape(len(rows), len(queries)))
+    return Predictor(pool, settings.measured, np.array(rows).reshape(len(rows), len(queries)))
 
 
 def pool_texts(data: RetrievalData, pool: JudgingPool, pairs: np.ndarray) -> tuple[list[str], list[str]]:
@@ -281,17 +313,14 @@ def pool_texts(data: RetrievalData, pool: JudgingPool, pairs: np.ndarray) -> tup
     return queries, [texts[pool.documents[pair]] for pair in pairs.tolist()]
 
 
-def _open_pairs(pool: JudgingPool) -> list[tuple[str, str]]:
-    """The query and document id of each open pair, in order."""
-    return sorted((pool.queries[pool.query[pair]], pool.documents[pair]) for pair in pool.open.tolist())
-
-
-def _estimated(result: Unjudged, predictor: Predictor, verdicts: Verdicts, source: str) -> Unjudged:
-    pool = predictor.pool
+def _estimated(
+    result: Unjudged, pooled: PooledRuns, predictor: Predictor, verdicts: Verdicts, settings: EstimateSettings
+) -> Unjudged:
+    pool, source = pooled.pool, ", ".join(settings.verdicts)
     indices = {
         (pool.queries[pool.query[pair]], pool.documents[pair]): index for index, pair in enumerate(pool.open.tolist())
     }
-    if next(iter(verdicts.values())).pool != digest_of(_open_pairs(pool)):
+    if next(iter(verdicts.values())).pool != pooled.digest:
         problem = "is drawn from other unjudged pairs; give the data, `systems=`, `metrics=` and `depth=` of the draw"
         raise DataError(source, problem)
     for query, document in verdicts:
@@ -306,8 +335,12 @@ def _estimated(result: Unjudged, predictor: Predictor, verdicts: Verdicts, sourc
     probabilities = np.array([verdict.probability for verdict in judged]) * min(1.0, len(judged) / size)
     if (uncertain := int((probabilities < 1).sum())) < min(FEWEST, len(pool.open) - len(judged)):
         expected = f"{FEWEST} or more of pairs that were not certain to be drawn"
+        if settings.queries is not None:
+            raise DataError(source, f"too few verdicts for an estimate: {uncertain}; judge {expected}")
         return _noted(result, f"too few verdicts for an estimate: {uncertain}; give {expected}")
     estimates = estimate(predictor, drawn, _values(judged), probabilities, size)
+    if settings.queries is not None:
+        return _with_worth(result, pool, estimates, settings.worth)
     return _with_estimates(result, pool, estimates, len(judged))
 
 
@@ -341,6 +374,26 @@ def _with_estimates(result: Unjudged, pool: JudgingPool, estimates: Estimates, c
         false_negatives=_within(estimates.relevant, 0.0, 1.0),
         recommended=min(recommended, result.pairs) if recommended > count else None,
     )
+
+
+def _with_worth(result: Unjudged, pool: JudgingPool, estimates: Estimates, least: float) -> Unjudged:
+    """With intervals over the queries that people ask, and a verdict on each system but the first."""
+    effort = Effort(result.verdicts, result.pairs, len(pool.queries))
+    rows, worth = [], []
+    for row in result.metrics:
+        system = pool.systems.index(row.system)
+        per_query = estimates.per_query[row.metric, system]
+        if row.against is None:
+            interval = over_queries(per_query, estimates.metrics[row.metric, system])
+        else:
+            per_query = per_query - estimates.per_query[row.metric, 0]
+            judging = estimates.differences[row.metric, system]
+            interval = over_queries(per_query, judging, comparisons=len(pool.systems) - 1)
+        rows.append(replace(row, estimate=interval.estimate))
+        if row.against is not None:
+            verdict, more = decide(interval, least, effort)
+            worth.append(Worth(row.system, row.against, row.metric, verdict, interval.estimate, least, more))
+    return replace(result, metrics=rows, worth=worth, false_negatives=_within(estimates.relevant, 0.0, 1.0))
 
 
 def _is_vague(row: CorrectedMetric, estimate: PoweredEstimate) -> bool:

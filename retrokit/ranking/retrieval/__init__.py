@@ -121,6 +121,14 @@ class Stages:
     work: str | None = None
 
     @property
+    def label(self) -> str:
+        """The name that its spec gives it, or that of its first stage; empty: none."""
+        for spec in (self.spec, self.first):
+            if spec is not None and (label := registry_of(spec).parse(spec).label):
+                return label
+        return ""
+
+    @property
     def embeds(self) -> bool:
         """Whether an encoder is what finds documents."""
         return self.first is not None and registry_of(self.first) is encoders.registry
