@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
 from retrokit.cli.common import GroupWithDefault
+from retrokit.cli.left_out import left_out_of
 from retrokit.cli.root import application
 from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -151,6 +152,7 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
         try:
             context = _context(words)
             call = context.command.callback.call
+            _check_complete(call, context)
             settings = call.arguments(context.params)
         except (TyperException, UsageError, DataError) as error:
             text = wrong_use(error) if isinstance(error, TyperException) else str(error)
@@ -165,6 +167,14 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
     if problems:
         raise UsageError("\n".join(f"{where}: {problem}" for problem, where in problems.items()))
     return settings
+
+
+def _check_complete(call: Any, context: Any) -> None:
+    """Raises :class:`UsageError` if the command would take something for what is left out: a study names all."""
+    missing = [call.options[default.name] for default in left_out_of(call.left_out, context)]
+    if missing:
+        names = [option.name if option.param.argument else option.flag.lstrip("-") for option in missing]
+        raise UsageError(f"{' and '.join(names)} left out; a study takes no default for that, so name it")
 
 
 def _context(words: Iterable[str]) -> Any:
