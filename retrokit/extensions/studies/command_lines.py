@@ -171,10 +171,15 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
 
 def _check_complete(call: Any, context: Any) -> None:
     """Raises :class:`UsageError` if the command would take something for what is left out: a study names all."""
-    missing = [call.options[default.name] for default in left_out_of(call.left_out, context)]
-    if missing:
-        names = [option.name if option.param.argument else option.flag.lstrip("-") for option in missing]
-        raise UsageError(f"{' and '.join(names)} left out; a study takes no default for that, so name it")
+    problems = []
+    for default in left_out_of(call.left_out, context):
+        option = call.options[default.name]
+        if option.param.argument:
+            problems.append(f"Missing argument {option.param.metavar or option.name.upper()!r}")
+        else:
+            problems.append(f"Missing option {option.flag!r}")
+    if problems:
+        raise UsageError("\n".join(problems))
 
 
 def _context(words: Iterable[str]) -> Any:
