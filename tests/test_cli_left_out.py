@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import typer
 
-from retrokit.cli import commands, entry, left_out
+from retrokit import cli
+from retrokit.cli import commands, left_out
 from retrokit.cli.commands import LeftOut, registry
 from retrokit.cli.common import Commands
 from retrokit.core.errors import Interrupted
@@ -175,7 +176,7 @@ MAKE = LeftOut(
     ["a b", "c"].copy,
     more={"output": "made.txt"},
     beside=("color", "red"),
-    resets=("depth",),
+    resets=("depth", "overwrite"),
     then="use {names} --color {color} --file {output}",
     then_beside="use {names} --file {beside}",
     next="use --tag {tags} {names} -f {output}.html",
@@ -277,6 +278,7 @@ def test_in_several_processes_the_first_goes_on(
 RESUMED = [
     (1, ["--color", "blue", "--depth", "3"], "make 'a b' c --color blue --depth 3 --output made.txt"),
     (2, ["--color", "blue", "--depth", "3"], "make 'a b' c --color red --output made.txt-red"),
+    (2, ["--color", "blue", "--overwrite"], "make 'a b' c --color red --output made.txt-red"),
     (1, ["d", "-o", "x"], "make d --output x"),
     (1, ["--config", "make.toml"], "make 'a b' c --color blue --output made.txt"),
     (1, ["d", "--config", "make.toml", "--overwrite"], "make --config make.toml d"),
@@ -294,6 +296,6 @@ def test_the_line_to_resume_is_of_the_run_that_was_interrupted(
 ) -> None:
     Path("make.toml").write_text('color = "blue"\n', encoding="utf-8")
     made.interrupted = interrupted
-    monkeypatch.setattr(entry, "application", lambda: made.command)
-    assert entry.run(["make", *words]) == 130
+    monkeypatch.setattr("retrokit.cli.entry.application", lambda: made.command)
+    assert cli.run(["make", *words]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == f"retrokit: stopped; resume with: retrokit {line} --resume"

@@ -148,7 +148,7 @@ def left_out_of(left_out: Iterable[LeftOut], context: typer.Context) -> list[Lef
 
 def _texts(value: Any) -> list[str]:
     """A value, or each of several, as it is typed; none for one that is left out."""
-    if value is None:
+    if value is None or value is False:
         return []
     return [str(item) for item in value] if isinstance(value, list) else [str(value)]
 

@@ -102,8 +102,8 @@ class ServiceError(RetrokitError):
 
 
 class Interrupted(RetrokitError):
-    """The user stopped the work, and its state is saved. The same call with ``parameters`` set resumes it; ``words`` are
-    those of its command line."""
+    """The user stopped the work, and its state is saved. The same call with ``parameters`` set resumes it.
+    ``words`` are those of its command line."""
 
     exit_code = 130
     words: Sequence[str] = ()

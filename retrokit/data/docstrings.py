@@ -67,7 +67,8 @@ def _write(folder: Path, documents: int) -> None:
     files = _files(documents)
     count = sum(map(len, files))
     if count < FEWEST:
-        problem = f"has {count} usable docstrings, and {DOCSTRINGS} needs {FEWEST}; this Python lacks sources of its standard library"
+        problem = f"has {count} usable docstrings, and {DOCSTRINGS} needs {FEWEST}"
+        problem += "; this Python lacks sources of its standard library"
         raise DataError(sysconfig.get_path("stdlib"), problem)
     splits = _splits(files)
     rows = sorted(chain.from_iterable(files))

@@ -137,7 +137,7 @@ def test_what_of_a_module_is_taken(tmp_path, monkeypatch):
     (library / "large.py").write_text(MODULE.replace("Turn", "Pull") + "\n" * 250_000, encoding="utf-8")
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(library))
     monkeypatch.setenv("RETROKIT_DATA", str(tmp_path / "data"))
-    with pytest.raises(DataError, match=r"library: has 2 usable docstrings, and docstrings needs 60; this Python lacks sources of"):
+    with pytest.raises(DataError, match=r"2 usable docstrings, and docstrings needs 60; this Python lacks sources of"):
         docstrings.docstrings_folder(60)
     monkeypatch.setattr(docstrings, "FEWEST", 1)
     monkeypatch.setattr(docstrings, "_ORDER", ("train",))
