@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,7 @@ MAKE = LeftOut(
     resets=("depth", "overwrite"),
     then="use {names} --color {color} --file {output}",
     then_beside="use {names} --file {beside}",
-    next="use --tag {tags} {names} -f {output}.html",
+    next="use --tag {tags} {names} -f {output}.html --set kind:{output}",
 )
 
 
@@ -237,10 +238,11 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
 
 
 def test_words_of_what_follows_keep_their_spaces(made: Made) -> None:
-    notices = made.run("--color", "dark blue", "--tags", "x y", "--tags", "z", "-o", "my file.txt")
-    assert [call["output"] for call in made.made] == ["my file.txt", "my file.txt-red"]
-    assert made.used == [{"names": ("a b", "c"), "color": "red", "file": "my file.txt-red"}]
-    assert notices[-1] == "next: retrokit use --tag 'x y' --tag z 'a b' c -f 'my file.txt.html'"
+    notices = made.run("--color", "dark blue", "--tags", "x y", "--tags", "z", "-o", "my, file.txt")
+    assert [call["output"] for call in made.made] == ["my, file.txt", "my, file.txt-red"]
+    assert made.used == [{"names": ("a b", "c"), "color": "red", "file": "my, file.txt-red"}]
+    words = ["use", "--tag", "x y", "--tag", "z", "a b", "c", "-f", "my, file.txt.html", "--set", 'kind:"my, file.txt"']
+    assert shlex.split(notices[-1]) == ["next:", "retrokit", *words]
 
 
 def test_nothing_follows_without_a_value_for_it(made: Made) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from retrokit.cli.commands import LeftOut, reranker_here, systems_here
 from retrokit.core.notices import notice
+from retrokit.core.registry import quoted
 
 if TYPE_CHECKING:
     from retrokit.cli.settings import Option
@@ -125,7 +126,9 @@ class Substitutes:
         words: list[str] = []
         for word in shlex.split(template):
             value = values.get(word.strip("{}")) if word.startswith("{") else None
-            if not isinstance(value, list):
+            if ":" in word:  # a spec
+                words.append(word.format(**{name: quoted(str(value)) for name, value in values.items()}))
+            elif not isinstance(value, list):
                 words.append(word.format(**values))
             elif words[-1].startswith("--"):
                 flag = words.pop()
