@@ -70,7 +70,6 @@ def rank(data: RetrievalData, systems: Sequence[str], depth: int, device: str | 
         UsageError: systems of one name, or one that is tuned on judged queries.
         DataError: a TREC run that does not fit.
     """
-    from retrokit.evaluation.comparison.labels import labels_of
     from retrokit.evaluation.evaluate import check_searchers
     from retrokit.evaluation.tasks.base import run_of
     from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -82,14 +81,14 @@ def rank(data: RetrievalData, systems: Sequence[str], depth: int, device: str | 
     searchers = {}
     for spec in systems:
         searcher = retrieval.create(spec, device)
-        if searcher.spec in searchers:
+        name = retrieval.stages_of(spec).label or searcher.spec
+        if name in searchers:
             raise UsageError(f"`systems=` {spec}: is given twice")
-        searchers[searcher.spec] = searcher
+        searchers[name] = searcher
     check_searchers([*searchers.values()], [data])
     task = Retrieval(data)
-    labels = labels_of(searchers)
     runs = {}
-    for spec, searcher in searchers.items():
+    for name, searcher in searchers.items():
         rankings = searcher.index(task.documents).search(task.queries, depth)
-        runs[labels[spec]] = run_of(rankings, data.query_ids, task.documents.ids)
+        runs[name] = run_of(rankings, data.query_ids, task.documents.ids)
     return runs

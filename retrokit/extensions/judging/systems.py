@@ -11,7 +11,7 @@ import numpy as np
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
-from retrokit.core.registry import parse_all
+from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import RetrievalData
@@ -228,7 +228,9 @@ def _pooled(settings: PooledSettings) -> PooledRuns:
     spec = completed(settings.task)
     if settings.queries is None and not is_test_set(spec):
         raise UsageError(f"{settings.task}: expected a BEIR folder, or {BEIR}:PATH; or a corpus with `queries=`")
-    names = [(tasks, spec)] if settings.queries is None else []
+    names: list[tuple[Registry, str]] = []
+    if settings.queries is None:
+        names.append((tasks, spec))
     names += [(retrieval.registry_of(system), system) for system in settings.systems]
     names += [(reranking.registry_of(reranker), reranker) for reranker in settings.with_]
     parse_all(names)

@@ -132,9 +132,10 @@ def test_the_tutorial_on_a_small_scale(
     lines = [shlex.split(line.replace("\\\n", " "))[1:] for line in commands]
     assert [" ".join(line[:2]) for line in lines] == [
         "augment crops",
-        "finetune minilm",
+        "finetune static",
         "judge pool",
         "judge pool",
+        "judge estimate",
         "judge estimate",
     ]
     monkeypatch.chdir(tmp_path)
@@ -155,9 +156,9 @@ def test_the_tutorial_on_a_small_scale(
                 writer.writerows(pairs)
             line = [*line, "--json"]
         capsys.readouterr()
-        assert cli.run([word.replace("minilm", "static:8") for word in line]) == 0
+        assert cli.run([word.replace("minilm", "static").replace("static", "static:8") for word in line]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert [worth["system"] for worth in result["worth"]] == ["runs/crops", "bm25", "hybrid:a=bm25,b=static:8"]
+    assert [worth["system"] for worth in result["worth"]] == ["static:8", "runs/crops", "bm25"]
     bm25 = next(row for row in result["metrics"] if row["system"] == "bm25")
     assert bm25["estimate"]["value"] == pytest.approx(0.2, abs=0.01)
 
