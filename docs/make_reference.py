@@ -66,6 +66,8 @@ left out gets a new name, and nothing is overwritten.
   with the encoder.
 - `eval` without systems also ranks with BM25 and the hybrid, if `bm25` is installed.
 - `build-sure` without a language model takes recorded answers about twelve short passages.
+- Nothing follows after `--dry-run`, `--json` or `-o -`. Several processes train one model, and the first evaluates it.
+- A study names everything: what it leaves out is an error.
 - With `--json` or `--dry-run` no command follows.
 
 ## Exit codes

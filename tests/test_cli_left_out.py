@@ -2,13 +2,21 @@
 
 import json
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from retrokit import cli
 from retrokit.cli import commands, left_out
-from retrokit.cli.commands import registry
+from retrokit.cli.commands import LeftOut, registry
+from retrokit.cli.common import Commands
+from retrokit.core.errors import Interrupted
+from retrokit.core.notices import heard
+from retrokit.core.settings import EITHER, setting
 from retrokit.data.docstrings import docstrings_folder
 from retrokit.data.sure import VARIANT_FILES
 
@@ -161,4 +169,135 @@ def test_the_names_are_parameters() -> None:
 
         options = CommandCall(entry.load(), defaults).options
         for default in defaults:
-            assert {default.name, *default.more, *default.unless} <= {*options, "data"}, entry.name
+            assert {default.name, *default.more, *default.unless, *default.resets} <= {*options, "data"}, entry.name
+
+
+MAKE = LeftOut(
+    "names",
+    ["a b", "c"].copy,
+    more={"output": "made.txt"},
+    beside=("color", "red"),
+    resets=("depth", "overwrite"),
+    then="use {names} --color {color} --file {output}",
+    then_beside="use {names} --file {beside}",
+    next="use --tag {tags} {names} -f {output}.html --set kind:{output}",
+)
+
+
+class Made:
+    """Commands without a model: one with defaults, and one that follows it. Both note what they are called with."""
+
+    def __init__(self) -> None:
+        self.made: list[dict[str, Any]] = []
+        self.used: list[dict[str, Any]] = []
+        self.interrupted = 0
+        app = Commands()
+        app.command("make", left_out=(MAKE,))(self._make())
+        app.command("use")(self._use())
+        self.command: Any = typer.main.get_command(app)
+
+    def _make(self) -> Callable[..., None]:
+        def make(
+            names: Sequence[str] = setting(help="Names.", argument=True),
+            tags: Sequence[str] = setting((), "Tags."),
+            color: str = setting("red", "Colour."),
+            depth: int | None = setting(None, "Depth."),
+            overwrite: bool = setting(False, "Overwrite."),
+            output: str | None = setting(None, "Output.", flags=("--output", "-o"), writes=EITHER),
+        ) -> None:
+            self.made.append({"names": names, "color": color, "depth": depth, "output": output})
+            if len(self.made) == self.interrupted:
+                raise Interrupted("stopped", "resume")
+            if str(output).endswith("/"):
+                Path(str(output)).mkdir()
+            elif output != "-":
+                Path(str(output)).touch()
+
+        return make
+
+    def _use(self) -> Callable[..., None]:
+        def use(
+            names: Sequence[str] = setting((), "Names.", argument=True),
+            color: str = setting("red", "Colour."),
+            file: str = setting("", "File."),
+        ) -> None:
+            self.used.append({"names": names, "color": color, "file": file})
+
+        return use
+
+    def run(self, *words: str) -> list[str]:
+        with heard() as notices:
+            self.command.main(["make", *words], prog_name="retrokit", standalone_mode=False)
+        return notices
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    monkeypatch.chdir(tmp_path)
+    return Made()
+
+
+def test_words_of_what_follows_keep_their_spaces(made: Made) -> None:
+    notices = made.run("--color", "dark blue", "--tags", "x y", "--tags", "z", "-o", "my, file.txt")
+    assert [call["output"] for call in made.made] == ["my, file.txt", "my, file.txt-red"]
+    assert made.used == [{"names": ("a b", "c"), "color": "red", "file": "my, file.txt-red"}]
+    words = ["use", "--tag", "x y", "--tag", "z", "a b", "c", "-f", "my, file.txt.html", "--set", 'kind:"my, file.txt"']
+    assert shlex.split(notices[-1]) == ["next:", "retrokit", *words]
+
+
+def test_nothing_follows_without_a_value_for_it(made: Made) -> None:
+    notices = made.run()
+    assert made.used == [{"names": ("a b", "c"), "color": "red", "file": "made.txt"}]
+    assert not [line for line in notices if line.startswith("next: ")]
+
+
+@pytest.mark.parametrize("output", ["-", "/dev/null"])
+def test_nothing_follows_an_output_that_cannot_be_read_again(made: Made, output: str) -> None:
+    made.run("-o", output, "--color", "blue", "--tags", "x")
+    assert len(made.made) == 1
+    assert not made.used
+
+
+def test_the_second_run_resets_what_is_not_for_it(made: Made) -> None:
+    made.run("--color", "blue", "--depth", "3", "-o", "folder/")
+    assert made.made == [
+        {"names": ("a b", "c"), "color": "blue", "depth": 3, "output": "folder/"},
+        {"names": ("a b", "c"), "color": "red", "depth": None, "output": "folder-red"},
+    ]
+
+
+@pytest.mark.parametrize(("rank", "used"), [("0", 1), ("1", 0)])
+def test_in_several_processes_the_first_goes_on(
+    made: Made, monkeypatch: pytest.MonkeyPatch, rank: str, used: int
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", rank)
+    made.run("--color", "blue")
+    assert len(made.made) == 1
+    assert len(made.used) == used
+
+
+RESUMED = [
+    (1, ["--color", "blue", "--depth", "3"], "make 'a b' c --color blue --depth 3 --output made.txt"),
+    (2, ["--color", "blue", "--depth", "3"], "make 'a b' c --color red --output made.txt-red"),
+    (2, ["--color", "blue", "--overwrite"], "make 'a b' c --color red --output made.txt-red"),
+    (1, ["d", "-o", "x"], "make d --output x"),
+    (1, ["--config", "make.toml"], "make 'a b' c --color blue --output made.txt"),
+    (1, ["d", "--config", "make.toml", "--overwrite"], "make --config make.toml d"),
+]
+
+
+@pytest.mark.parametrize(("interrupted", "words", "line"), RESUMED)
+def test_the_line_to_resume_is_of_the_run_that_was_interrupted(
+    made: Made,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    interrupted: int,
+    words: list[str],
+    line: str,
+) -> None:
+    Path("make.toml").write_text('color = "blue"\n', encoding="utf-8")
+    made.interrupted = interrupted
+    monkeypatch.setattr("retrokit.cli.entry.application", lambda: made.command)
+    assert cli.run(["make", *words]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == f"retrokit: stopped; resume with: retrokit {line} --resume"

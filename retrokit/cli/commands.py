@@ -36,8 +36,10 @@ class LeftOut:
         more: values of other parameters that come with it, unless they are given.
         unless: parameters that make it needless.
         beside: a parameter and its value in a second run, to compare with, unless it has that value. The second
-            output is ``{beside}``.
-        then: a command that runs afterwards; ``then_beside`` after two runs.
+            output is ``{beside}``. There is none in several processes.
+        resets: parameters that have their defaults in the second run.
+        then: a command that runs afterwards; ``then_beside`` after two runs. A word ``{NAME}`` becomes all values of
+            the parameter, each after the flag that precedes the word. None runs if a value is missing.
         next: a command that is named at the end.
     """
 
@@ -48,6 +50,7 @@ class LeftOut:
     more: Mapping[str, Value] = field(default_factory=dict)
     unless: tuple[str, ...] = ()
     beside: tuple[str, str] | None = None
+    resets: tuple[str, ...] = ()
     then: str = ""
     then_beside: str = ""
     next: str = ""
@@ -255,6 +258,7 @@ registry = CommandRegistry(
                     DOCSTRINGS,
                     more={"scale": "auto", "batch_size": 16, "max_length": 64},
                     beside=("sim", "cosine"),
+                    resets=("sim_lr", "resume", "overwrite"),
                     then=f"eval {{encoder}} {{output}} --on {DOCSTRINGS}",
                     then_beside=f"eval {{beside}} {{output}} {{encoder}} --on {DOCSTRINGS}",
                     next="probe magnitude {encoder} {output}",

@@ -63,7 +63,8 @@ class GroupWithDefault(Group):
     default: ClassVar[str]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in self.commands:
+        completes_a_command = not args and ctx.resilient_parsing
+        if not completes_a_command and (not args or args[0] not in self.commands):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 

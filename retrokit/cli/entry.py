@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain
+from itertools import chain, takewhile
 from traceback import walk_tb
 from typing import Any, NoReturn
 
@@ -126,7 +126,9 @@ def run(argv: Sequence[str]) -> int:
     try:
         code = _run_command(argv)
     except Interrupted as error:
-        return _fail(f"{error}; {_resume_line(argv, error.parameters)}", interrupts.exit_code())
+        options_of_all = takewhile(lambda word: word.startswith("-"), argv)
+        words = [*options_of_all, *error.words] if error.words else argv
+        return _fail(f"{error}; {_resume_line(words, error.parameters)}", interrupts.exit_code())
     except BaseException as error:
         if interrupts.requested() or isinstance(error, KeyboardInterrupt):  # and whatever came of it
             return _fail("interrupted", interrupts.exit_code())

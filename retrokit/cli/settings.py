@@ -16,7 +16,7 @@ from retrokit.cli.commands import LeftOut
 from retrokit.cli.completion import choosing, completing
 from retrokit.cli.config import CONFIG
 from retrokit.cli.left_out import Substitutes
-from retrokit.core.errors import LARGEST, DataError, ServiceError, UsageError
+from retrokit.core.errors import LARGEST, DataError, Interrupted, ServiceError, UsageError
 from retrokit.core.settings import EITHER, FILE, FOLDER, METRIC_NAMES, RUNS, Param, Settings, param_of
 from retrokit.kinds import KINDS, named
 
@@ -216,9 +216,13 @@ def with_options(command: Callable[..., None], left_out: Sequence[LeftOut] = ())
 
     def run(context: typer.Context, config: str | None, **typed: Any) -> None:
         substitutes = Substitutes(left_out, call.options, context, typed)
+        values: dict[str, Any] = typed
         try:
             for values in substitutes.runs():
                 command(**call.arguments(values, config))
+        except Interrupted as error:
+            error.words = substitutes.line(values, config)
+            raise
         except (DataError, ServiceError, UsageError) as error:
             if config is not None:
                 error.args = (f"{error} (some options are from {config})",)

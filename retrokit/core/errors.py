@@ -102,9 +102,11 @@ class ServiceError(RetrokitError):
 
 
 class Interrupted(RetrokitError):
-    """The user stopped the work, and its state is saved. The same call with ``parameters`` set resumes it."""
+    """The user stopped the work, and its state is saved. The same call with ``parameters`` set resumes it.
+    ``words`` are those of its command line."""
 
     exit_code = 130
+    words: Sequence[str] = ()
 
     def __init__(self, message: str, *parameters: str) -> None:
         super().__init__(message)

@@ -202,10 +202,10 @@ class Spec:
     def __str__(self) -> str:
         items = []
         if self.positional is not None and self.positional in self.params:
-            items.append(_quoted(text_of(self.params[self.positional])))
-        items += [f"{k}={_quoted(text_of(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
+            items.append(quoted(text_of(self.params[self.positional])))
+        items += [f"{k}={quoted(text_of(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
         if self.label:
-            items.append(f"{LABEL}={_quoted(self.label)}")
+            items.append(f"{LABEL}={quoted(self.label)}")
         if self.bare:
             return ",".join(items)
         return f"{self.name}:{','.join(items)}" if items else self.name
@@ -221,7 +221,8 @@ class Spec:
         return isinstance(other, Spec) and (self.name, dict(self.params)) == (other.name, dict(other.params))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """The text as a value in a spec."""
     if not _NEEDS_QUOTES.search(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -67,7 +67,8 @@ def _write(folder: Path, documents: int) -> None:
     files = _files(documents)
     count = sum(map(len, files))
     if count < FEWEST:
-        problem = f"has {count} usable docstrings, and {DOCSTRINGS} needs {FEWEST}; python -OO has none"
+        problem = f"has {count} usable docstrings, and {DOCSTRINGS} needs {FEWEST}"
+        problem += "; this Python lacks sources of its standard library"
         raise DataError(sysconfig.get_path("stdlib"), problem)
     splits = _splits(files)
     rows = sorted(chain.from_iterable(files))
@@ -109,17 +110,18 @@ def _python_files(root: Path) -> Iterator[str]:
     for parent, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(("_", "."))]
         for name in files:
-            path = Path(parent, name)
-            if name.endswith(".py") and path.stat().st_size <= _LARGEST_FILE:
-                yield path.relative_to(root).as_posix()
+            if name.endswith(".py"):
+                yield Path(parent, name).relative_to(root).as_posix()
 
 
 def _docstrings_of_file(path: Path, name: str) -> list[Docstring]:
     """The usable docstrings of a file."""
     try:
+        if path.stat().st_size > _LARGEST_FILE:
+            return []
         with warnings.catch_warnings(action="ignore"):  # about escape sequences
             tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError):  # a file for another version, or in another encoding
+    except (OSError, SyntaxError, ValueError):  # a dangling link, a file for another version, or in another encoding
         return []
     module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     docstrings: dict[str, Docstring] = {}

@@ -191,9 +191,9 @@ def beir_folder(source: str | Path) -> Path:
 
 
 def built_in_folder(source: str | Path) -> Path | None:
-    """The folder of the built-in set, if ``source`` names that."""
+    """The folder of the built-in set, if ``source`` names that; ``./docstrings`` is a path."""
     text = str(source)
-    if re.split("[:,]", text, maxsplit=1)[0] != DOCSTRINGS or os.path.exists(text):
+    if re.split("[:,]", text, maxsplit=1)[0] != DOCSTRINGS:
         return None
     return docstrings_folder(registry.options(registry.parse(text))["documents"])
 
@@ -202,7 +202,8 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     """The file of texts that ``source`` names: a file, ``-``, or ``file_of`` (``beir.corpus_file``, ``queries_file``)
     of what :func:`beir_folder` takes. Raises :class:`UsageError`, and as ``file_of`` and ``beir_folder``."""
     path = str(dict(registry.parse(source).params).get("path", source))
-    resolved = path if path == "-" or os.path.isfile(path) else beir_folder(path)
+    is_file = path == "-" or os.path.isfile(path)
+    resolved = built_in_folder(path) or (path if is_file else located(path))
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 

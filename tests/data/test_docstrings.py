@@ -8,7 +8,7 @@ import pytest
 
 from retrokit import evaluation
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data import docstrings
+from retrokit.data import docstrings, pairs
 from retrokit.data.beir import corpus_file, queries_file, read_beir, splits_of
 from retrokit.data.overlap import Bigrams, Shingles
 from retrokit.data.pairs import beir_folder, read_source, texts_file, unlabelled_file
@@ -74,9 +74,11 @@ def test_a_file_has_one_split_whatever_the_number_of_documents():
         folder = docstrings.docstrings_folder(documents)
         return {query: split for split in splits_of(folder) for query in read_beir(folder, split).query_ids}
 
-    small, large = split_by_query(60), split_by_query(120)
+    small, large, largest = split_by_query(60), split_by_query(120), split_by_query(1500)
     assert len(small) == 60
-    assert small.items() <= large.items()
+    assert small.items() <= large.items() <= largest.items()
+    shares = {split: list(largest.values()).count(split) / 1500 for split in ("train", "dev", "test")}
+    assert shares == pytest.approx({"train": 0.6, "dev": 0.1, "test": 0.3}, abs=0.1)
 
 
 def test_it_is_training_data_and_a_task():
@@ -103,11 +105,26 @@ def test_files_of_texts():
     assert sorted(ids) == sorted(document for _, document in read_beir(folder, "train").pairs())
 
 
-def test_a_file_of_that_name_goes_first(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_the_name_means_the_built_in_set_beside_a_path_of_that_name(tmp_path, monkeypatch, is_folder):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "docstrings").mkdir()
-    assert beir_folder("docstrings") == Path("docstrings")
-    assert unlabelled_file("docstrings") == "docstrings"
+    monkeypatch.setattr(pairs, "docstrings_folder", lambda documents: docstrings.docstrings_folder(60))
+    if is_folder:
+        (tmp_path / "docstrings" / "qrels").mkdir(parents=True)
+    else:
+        (tmp_path / "docstrings").touch()
+    folder = docstrings.docstrings_folder(60)
+    assert beir_folder("docstrings") == folder
+    assert unlabelled_file("docstrings") == str(folder / "texts.jsonl")
+    assert texts_file("docstrings", corpus_file) == str(folder / "corpus.jsonl")
+    assert unlabelled_file("./docstrings") == "./docstrings"
+    if not is_folder:
+        assert texts_file("./docstrings", corpus_file) == "./docstrings"
+
+
+def test_queries_of_other_splits_are_no_fault():
+    task = evaluation.registry.create("docstrings:documents=60")
+    assert "without judgements" not in task.describe()
 
 
 def test_what_of_a_module_is_taken(tmp_path, monkeypatch):
@@ -116,9 +133,11 @@ def test_what_of_a_module_is_taken(tmp_path, monkeypatch):
     for name in ("house.py", "test/house.py", "_private.txt"):
         (library / name).write_text(MODULE, encoding="utf-8")
     (library / "broken.py").write_text("def", encoding="utf-8")
+    (library / "dangling.py").symlink_to(tmp_path / "nowhere.py")
+    (library / "large.py").write_text(MODULE.replace("Turn", "Pull") + "\n" * 250_000, encoding="utf-8")
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(library))
     monkeypatch.setenv("RETROKIT_DATA", str(tmp_path / "data"))
-    with pytest.raises(DataError, match=r"library: has 2 usable docstrings, and docstrings needs 60; python -OO has"):
+    with pytest.raises(DataError, match=r"2 usable docstrings, and docstrings needs 60; this Python lacks sources of"):
         docstrings.docstrings_folder(60)
     monkeypatch.setattr(docstrings, "FEWEST", 1)
     monkeypatch.setattr(docstrings, "_ORDER", ("train",))

@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
 from retrokit.cli.common import GroupWithDefault
+from retrokit.cli.left_out import left_out_of
 from retrokit.cli.root import application
 from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -151,6 +152,7 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
         try:
             context = _context(words)
             call = context.command.callback.call
+            _check_complete(call, context)
             settings = call.arguments(context.params)
         except (TyperException, UsageError, DataError) as error:
             text = wrong_use(error) if isinstance(error, TyperException) else str(error)
@@ -165,6 +167,19 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
     if problems:
         raise UsageError("\n".join(f"{where}: {problem}" for problem, where in problems.items()))
     return settings
+
+
+def _check_complete(call: Any, context: Any) -> None:
+    """Raises :class:`UsageError` if the command would take something for what is left out: a study names all."""
+    problems = []
+    for default in left_out_of(call.left_out, context):
+        option = call.options[default.name]
+        if option.param.argument:
+            problems.append(f"Missing argument {option.param.metavar or option.name.upper()!r}")
+        else:
+            problems.append(f"Missing option {option.flag!r}")
+    if problems:
+        raise UsageError("\n".join(problems))
 
 
 def _context(words: Iterable[str]) -> Any:
