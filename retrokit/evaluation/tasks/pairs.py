@@ -275,10 +275,10 @@ class DuplicatePairs(SymmetricTask):
         """ROC-AUC, resampled over pairs, the threshold, and the scores of both groups."""
         from sklearn.metrics import average_precision_score
 
-        (rows_of_texts,) = embeddings
+        (vectors,) = embeddings
         cosine = similarity_functions.registry.create("cosine")
-        scores = pair_scores(similarity, rows_of_texts, rows_of_texts, self._first, self._second).astype(np.float64)
-        cosines = pair_scores(cosine, rows_of_texts, rows_of_texts, self._first, self._second)
+        scores = pair_scores(similarity, vectors, vectors, self._first, self._second).astype(np.float64)
+        cosines = pair_scores(cosine, vectors, vectors, self._first, self._second)
         same, other = np.flatnonzero(self._same), np.flatnonzero(~self._same)
         metrics = {"average_precision": float(average_precision_score(self._same, scores))}
         metrics["threshold"], metrics["accuracy"] = best_threshold(scores[same], scores[other])
@@ -363,9 +363,9 @@ class SentenceSimilarity(SymmetricTask):
             statistic = spearman if name.endswith("spearman") else pearson
 
             def value(rows: np.ndarray, statistic: Any = statistic, scores: np.ndarray = scores) -> float:
-                return float(statistic(gold[rows], scores[rows]))
+                return float(statistic(self._gold[rows], scores[rows]))
 
-            correlations[name] = Resampled(len(gold), value)
+            correlations[name] = Resampled(len(self._gold), value)
         return Measured(resampled=correlations)
 
 
