@@ -167,14 +167,13 @@ def check_test(
         queries = queries_of_all_splits(path)
         judged_in_splits, unreadable = read_splits(path, _queries_of)
     judged = set[str]().union(*judged_in_splits.values())
+    splits = len(judged_in_splits) + len(unreadable)
     perfect = perfect_run(data)
     highest = means(data, perfect, metrics)
     unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
     faults = [
         *_of_readers(gathered, data, metrics, highest, examples),
-        *faults_of(
-            "unreadable-splits", "splits", unreadable.values(), len(judged_in_splits) + len(unreadable), examples
-        ),
+        *faults_of("unreadable-splits", "splits", unreadable.values(), splits, examples),
         *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
         *_without_relevant(data, metrics, highest, examples),
         *_alike_ids("queries", data.query_ids, examples),

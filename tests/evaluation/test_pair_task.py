@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from retrokit.evaluation.result import Result
 from retrokit.evaluation.settings import GateSettings
 from retrokit.evaluation.task import Request
 from retrokit.metrics import significance
+from retrokit.ranking.reranking import dense
 from retrokit.report.evaluation import evaluation_sheets
-from tests.evaluation.fakes import GivenEncoder, write_lines
+from tests.evaluation.fakes import GivenEncoder, hashed, write_lines
 
 VECTORS = {
     "a": [2.0, 0.0],
@@ -37,6 +39,41 @@ TRIPLETS = [
 
 def file(tmp_path: Path, rows: list[dict]) -> Path:
     return write_lines(tmp_path / "pairs.jsonl", rows)
+
+
+class CountedRows(np.ndarray):
+    """Embeddings that remember how many rows are taken from them at once."""
+
+    most = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        taken = super().__getitem__(key)
+        CountedRows.most = max(CountedRows.most, len(taken))
+        return taken
+
+
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("pairs", {"anchor": "a {}", "positive": "b {}", "negatives": ["c {}"], "family": "negation"}),
+        ("pairs", {"text1": "a {}", "text2": "b {}", "label": "{}"}),
+        ("sts", {"sentence1": "a {}", "sentence2": "b {}", "score": "{}"}),
+    ],
+)
+def test_embeddings_of_pairs_are_taken_a_batch_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, row: dict[str, Any]
+) -> None:
+    rows = []
+    for number in range(40):
+        text = json.dumps(row).replace('"{}"', str(number % 2)).replace("{}", str(number))
+        rows.append(json.loads(text))
+    evaluated = tasks.create(f"{task}:{file(tmp_path, rows)}")
+    monkeypatch.setattr(dense, "PAIRS_AT_ONCE", 8)
+    monkeypatch.setattr(CountedRows, "most", 0)
+    embedding = GivenEncoder.embed
+    monkeypatch.setattr(GivenEncoder, "embed", lambda *words, **more: embedding(*words, **more).view(CountedRows))
+    evaluated.evaluate(Request(hashed(8), [retrokit.similarity("dot")]))
+    assert CountedRows.most == 8
 
 
 def test_near_misses_by_hand(tmp_path: Path) -> None:
