@@ -19,9 +19,8 @@ from retrokit.evaluation.result import Result
 from retrokit.evaluation.settings import GateSettings
 from retrokit.evaluation.task import Request
 from retrokit.metrics import significance
-from retrokit.ranking.reranking import dense
 from retrokit.report.evaluation import evaluation_sheets
-from tests.evaluation.fakes import GivenEncoder, hashed, write_lines
+from tests.evaluation.fakes import CountedRows, GivenEncoder, count_rows, hashed, write_lines
 
 VECTORS = {
     "a": [2.0, 0.0],
@@ -41,17 +40,6 @@ def file(tmp_path: Path, rows: list[dict]) -> Path:
     return write_lines(tmp_path / "pairs.jsonl", rows)
 
 
-class CountedRows(np.ndarray):
-    """Embeddings that remember how many rows are taken from them at once."""
-
-    most = 0
-
-    def __getitem__(self, key: Any) -> Any:
-        taken = super().__getitem__(key)
-        CountedRows.most = max(CountedRows.most, len(taken))
-        return taken
-
-
 @pytest.mark.parametrize(
     ("task", "row"),
     [
@@ -68,10 +56,7 @@ def test_embeddings_of_pairs_are_taken_a_batch_at_a_time(
         text = json.dumps(row).replace('"{}"', str(number % 2)).replace("{}", str(number))
         rows.append(json.loads(text))
     evaluated = tasks.create(f"{task}:{file(tmp_path, rows)}")
-    monkeypatch.setattr(dense, "PAIRS_AT_ONCE", 8)
-    monkeypatch.setattr(CountedRows, "most", 0)
-    embedding = GivenEncoder.embed
-    monkeypatch.setattr(GivenEncoder, "embed", lambda *words, **more: embedding(*words, **more).view(CountedRows))
+    count_rows(monkeypatch, batch=8)
     evaluated.evaluate(Request(hashed(8), [retrokit.similarity("dot")]))
     assert CountedRows.most == 8
 

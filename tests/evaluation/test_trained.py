@@ -109,8 +109,6 @@ def test_runs_of_the_same_data_share_the_counts_of_the_first(tmp_path: Path, tas
 
     runs = [str(tmp_path / "a"), str(tmp_path / "b")]
     for seed, folder in enumerate(runs):
-        finetune(
-            FinetuneConfig("static:8", [data], folder, holdout=0.3, seed=seed, steps=1, batch_size=4, device="cpu")
-        )
+        finetune("static:8", [data], folder, holdout=0.3, seed=seed, steps=1, batch_size=4, device="cpu")
     assert seen(runs[0]) != seen(runs[1])
     assert seen(*runs) == seen(runs[0])
