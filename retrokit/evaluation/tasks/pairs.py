@@ -352,6 +352,7 @@ class SentenceSimilarity(SymmetricTask):
     ) -> Measured:
         """The correlations. Raises :class:`DataError` if all pairs score alike, which leaves them undefined."""
         (rows,) = embeddings
+        gold = self._gold
         correlations: dict[str, Resampled] = {}
         for name in names:
             by_cosine = name.startswith("cosine_")
@@ -363,9 +364,9 @@ class SentenceSimilarity(SymmetricTask):
             statistic = spearman if name.endswith("spearman") else pearson
 
             def value(rows: np.ndarray, statistic: Any = statistic, scores: np.ndarray = scores) -> float:
-                return float(statistic(self._gold[rows], scores[rows]))
+                return float(statistic(gold[rows], scores[rows]))
 
-            correlations[name] = Resampled(len(self._gold), value)
+            correlations[name] = Resampled(len(gold), value)
         return Measured(resampled=correlations)
 
 
