@@ -113,8 +113,9 @@ def load(folder: str, device: str | None = None) -> Encoder:
 
 
 def register(kind: str, entry: Entry) -> None:
-    """Add an entry to the registry of a kind, such as ``"similarities"``, in this process; :mod:`retrokit.kinds` lists
-    the kinds. In a notebook the entry's target is ``"__main__:FUNCTION"``.
+    """Add an entry to the registry of a kind, such as ``"similarities"``, in this process; ``retrokit names`` lists the
+    kinds, of which ``commands`` and ``records`` take entries of installed packages only. In a notebook the entry's
+    target is ``"__main__:FUNCTION"``.
 
     Raises:
         UsageError: an unknown kind, or a name that is registered already, by an installed plugin for example.

@@ -177,7 +177,7 @@ def read_swaps(
     shared: dict[str, list[str]] = {}
     for line in entry_lines(content):
         label, name, entries, rest = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]
-        texts = []
+        texts: list[str] = []
         for text in rest.split():
             texts += shared[text] if text.startswith("%") else [text]
         if label:
