@@ -123,13 +123,14 @@ class Notices:
 
 
 class CountedRows(np.ndarray):
-    """Embeddings that remember how many rows are taken from them at once."""
+    """Embeddings that remember how many of their rows are copied at once."""
 
     most = 0
 
     def __getitem__(self, key: Any) -> Any:
         taken = super().__getitem__(key)
-        CountedRows.most = max(CountedRows.most, len(taken))
+        if isinstance(key, np.ndarray):  # which copies
+            CountedRows.most = max(CountedRows.most, len(taken))
         return taken
 
 

@@ -44,7 +44,7 @@ def file(tmp_path: Path, rows: list[dict]) -> Path:
     ("task", "row"),
     [
         ("pairs", {"anchor": "a {}", "positive": "b {}", "negatives": ["c {}"], "family": "negation"}),
-        ("pairs", {"text1": "a {}", "text2": "b {}", "label": "{}"}),
+        ("pairs", {"sentence1": "a {}", "sentence2": "b {}", "label": "{}"}),
         ("sts", {"sentence1": "a {}", "sentence2": "b {}", "score": "{}"}),
     ],
 )

@@ -102,11 +102,13 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     assert not any(sheet.title == "examples" for sheet in evaluation_sheets(named))
 
 
-def test_runs_of_the_same_data_share_the_counts_of_the_first(tmp_path: Path, task: str, data: str) -> None:
+def test_runs_of_the_same_data_share_the_counts_of_the_first(tmp_path: Path, task: str) -> None:
     def seen(*runs: str) -> dict[str, int]:
         (overlap,) = evaluate(runs, [task]).overlaps
         return overlap.counts
 
+    rows = [{"anchor": f"question  {i}", "positive": f"reply {i}"} for i in range(2, 22)]
+    data = str(write_lines(tmp_path / "train.jsonl", rows))
     runs = [str(tmp_path / "a"), str(tmp_path / "b")]
     for seed, folder in enumerate(runs):
         finetune("static:8", [data], folder, holdout=0.3, seed=seed, steps=1, batch_size=4, device="cpu")
