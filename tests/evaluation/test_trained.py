@@ -109,8 +109,9 @@ def test_runs_of_the_same_data_share_the_counts_of_the_first(tmp_path: Path, tas
 
     rows = [{"anchor": f"question  {i}", "positive": f"reply {i}"} for i in range(2, 22)]
     data = str(write_lines(tmp_path / "train.jsonl", rows))
-    runs = [str(tmp_path / "a"), str(tmp_path / "b")]
-    for seed, folder in enumerate(runs):
-        finetune("static:8", [data], folder, holdout=0.3, seed=seed, steps=1, batch_size=4, device="cpu")
+    runs = []
+    for seed in (2, 3):  # which hold as many pairs out, and others
+        runs.append(str(tmp_path / f"seed-{seed}"))
+        finetune("static:8", [data], runs[-1], holdout=0.3, seed=seed, steps=1, batch_size=4, device="cpu")
     assert seen(runs[0]) != seen(runs[1])
     assert seen(*runs) == seen(runs[0])
