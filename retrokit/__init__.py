@@ -114,11 +114,14 @@ def load(folder: str, device: str | None = None) -> Encoder:
 
 def register(kind: str, entry: Entry) -> None:
     """Add an entry to the registry of a kind, such as ``"similarities"``, in this process; ``retrokit names`` lists the
-    kinds. In a notebook the entry's target is ``"__main__:FUNCTION"``.
+    kinds, of which ``commands`` and ``records`` take entries of installed packages only. In a notebook the entry's
+    target is ``"__main__:FUNCTION"``.
 
     Raises:
-        UsageError: an unknown kind, or a name that is registered already.
+        UsageError: an unknown kind, or a name that is registered already, by an installed plugin for example.
     """
     from retrokit.kinds import named
 
-    named(kind).add(entry)
+    registry = named(kind)
+    registry.names()  # loads those of plugins
+    registry.add(entry)

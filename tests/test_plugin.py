@@ -166,6 +166,37 @@ def test_a_crash_of_a_plugin_names_it(run, tmp_path):
     assert note.startswith("This is a bug of the plugin tilted_similarity_impl,")
 
 
+def test_a_crash_of_retrokit_below_a_plugin_is_not_that_plugins(run, tmp_path):
+    folder = write_folder(tmp_path / "beir", {"d": "a cat", "e": "a dog"}, {"q": "cat"}, {"q": {"d": 1}})
+    install(tmp_path / "site", "tilted_similarity", "tilted")
+    file = tmp_path / "site" / "tilted_similarity_impl.py"
+    file.write_text(file.read_text(encoding="utf-8").replace('role == "query"', "length(None)"), encoding="utf-8")
+    done = run("-m", "retrokit", "eval", "static:8", "--on", f"beir:{folder}", "--sim", "tilted")
+    assert done.returncode == 70
+    assert "tilted_similarity_impl.py" in done.stderr
+    assert "bug of the plugin" not in done.stderr
+
+
+TAKEN = """
+import retrokit
+from retrokit.core.registry import Entry
+
+try:
+    retrokit.register("similarities", Entry("tilted", "taken", "__main__:tilted"))
+except retrokit.RetrokitError as error:
+    print(error)
+print(retrokit.similarity("tilted").spec)
+"""
+
+
+def test_a_session_cannot_take_the_name_of_a_plugin(run, tmp_path):
+    install(tmp_path / "site", "tilted_similarity", "tilted")
+    done = run("-c", TAKEN)
+    assert done.returncode == 0, done.stderr
+    both = "tilted_similarity_impl:make and __main__:tilted"
+    assert done.stdout.splitlines() == [f"similarity 'tilted' is registered twice ({both})", "tilted"]
+
+
 def test_a_name_that_is_taken_is_refused_where_it_is_used(run, tmp_path):
     install(tmp_path / "site", "first_similarity", "cosine")
     both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"

@@ -164,16 +164,22 @@ def _code_of(error: BaseException) -> int:
             return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
         case OSError() if is_write_error(error):
             return _fail(f"a file could not be written: {error.strerror or error}", DataError.exit_code)
-    plugin = next(filter(None, map(plugin_of, _modules_of(error))), None)
+    plugin = _plugin_at_fault(error)
     if plugin is not None:
         error.add_note(f"This is a bug of the plugin {plugin}, or of a value that it got, and not of retrokit.")
     raise error
 
 
-def _modules_of(error: BaseException) -> list[str]:
-    """The modules that an error came through, the last one first."""
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    return [frame.f_globals.get("__name__", "") for frame in reversed(frames)]
+def _plugin_at_fault(error: BaseException) -> str | None:
+    """The plugin that raised an error, or called a library that did; ``None`` if retrokit did so."""
+    plugin = None
+    for frame, _ in walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] == "retrokit":
+            plugin = None
+        else:
+            plugin = plugin_of(module) or plugin
+    return plugin
 
 
 def wrong_use(error: Any) -> str:

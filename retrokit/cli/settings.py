@@ -123,7 +123,7 @@ def metavar_of(param: Param) -> str | None:
 
 
 _PATHS = {FILE: "FILE", FOLDER: "FOLDER", EITHER: "PATH"}
-_SINGULAR = {"similarities": "SIMILARITY", "losses": "LOSS", "mixture": "DATA", "runs": "FOLDER"}
+_SINGULAR = {"similarities": "SIMILARITY", "losses": "LOSS", "corpora": "CORPUS", "mixture": "DATA", "runs": "FOLDER"}
 
 
 class CommandCall:

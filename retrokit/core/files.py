@@ -137,8 +137,19 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         try:
             unpacked = _unpacked(packed, path, stack)
             yield _without_utf16(unpacked, stack)
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise DataError(named(path), damage(error)) from error
+        except UnicodeDecodeError as error:
+            if not error.encoding.startswith("utf-16"):  # of the block's own work
+                raise
+            raise DataError(named(path), damage(error)) from error
+
+
+class _LeftOpen(io.BufferedReader):
+    """The content of a stream, which stays open when pyarrow closes this."""
+
+    def close(self) -> None:
+        pass
 
 
 _GZIP = b"\x1f\x8b"
@@ -167,7 +178,7 @@ def _unpacked(stream: io.BufferedReader, path: str | Path, stack: ExitStack) -> 
     elif start.startswith(_ZSTANDARD):
         import pyarrow
 
-        unpacked = pyarrow.CompressedInputStream(pyarrow.PythonFile(stream, "r"), "zstd")
+        unpacked = pyarrow.CompressedInputStream(pyarrow.PythonFile(_LeftOpen(stream), "r"), "zstd")
     else:
         return stream
     # a buffer reads lines three times as fast as a GzipFile does by itself
@@ -180,7 +191,7 @@ def _without_utf16(stream: io.BufferedReader, stack: ExitStack) -> io.BufferedRe
         return stream
     import pyarrow
 
-    utf8 = pyarrow.transcoding_input_stream(pyarrow.PythonFile(stream, "r"), "utf-16", "utf-8")
+    utf8 = pyarrow.transcoding_input_stream(pyarrow.PythonFile(_LeftOpen(stream), "r"), "utf-16", "utf-8")
     return io.BufferedReader(stack.enter_context(utf8))
 
 

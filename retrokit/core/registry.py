@@ -254,6 +254,16 @@ class BrokenEntry(NamedTuple):
     is_taken: bool
 
 
+def head_of(spec: str) -> str:
+    """The name that a spec begins with.
+
+    >>> head_of("beir:data/scifact"), head_of("minilm,name=small"), head_of("bm25")
+    ('beir', 'minilm', 'bm25')
+    """
+    head: str = _HEAD.match(spec)[1]  # type: ignore[index] # always matches
+    return head
+
+
 class Registry:
     """Entries of one kind (``kind`` is the singular noun used in messages).
 

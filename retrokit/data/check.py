@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -67,6 +67,7 @@ QUICK = 16 << 20
 TEST, TRAINING = "test", "training"
 
 Judgement = tuple[int, str, str, int]
+Reduced = TypeVar("Reduced")
 
 _OF_READERS = {
     "documents": ("absent-documents", "judgements"),
@@ -164,14 +165,15 @@ def check_test(
     path = located(folder)
     with gathering():
         queries = queries_of_all_splits(path)
-        splits, unreadable = read_splits(path)
-    judged = {query for _, query, *_ in chain.from_iterable(splits.values())}
+        judged_in_splits, unreadable = read_splits(path, _queries_of)
+    judged = set[str]().union(*judged_in_splits.values())
+    splits = len(judged_in_splits) + len(unreadable)
     perfect = perfect_run(data)
     highest = means(data, perfect, metrics)
     unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
     faults = [
         *_of_readers(gathered, data, metrics, highest, examples),
-        *faults_of("unreadable-splits", "splits", unreadable.values(), len(splits) + len(unreadable), examples),
+        *faults_of("unreadable-splits", "splits", unreadable.values(), splits, examples),
         *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
         *_without_relevant(data, metrics, highest, examples),
         *_alike_ids("queries", data.query_ids, examples),
@@ -184,14 +186,20 @@ def check_test(
     return data, CheckedData(data.name, TEST, dict(data.counts), faults, highest)
 
 
-def read_splits(folder: Path) -> tuple[dict[str, list[Judgement]], dict[str, str]]:
-    """The judgements of each split of a BEIR folder, as :func:`read_judgements` returns them; and by split, why it
-    cannot be read."""
-    splits: dict[str, list[Judgement]] = {}
+def _queries_of(judgements: Iterable[Judgement]) -> set[str]:
+    return {query for _, query, *_ in judgements}
+
+
+def read_splits(
+    folder: Path, reduced: Callable[[Iterable[Judgement]], Reduced]
+) -> tuple[dict[str, Reduced], dict[str, str]]:
+    """The judgements of each split of a BEIR folder, ``reduced`` while they are read; and by split, why it cannot be
+    read."""
+    splits: dict[str, Reduced] = {}
     unreadable: dict[str, str] = {}
     for split in splits_of(folder):
         try:
-            splits[split] = list(read_judgements(judgements_file(folder, split)))
+            splits[split] = reduced(read_judgements(judgements_file(folder, split)))
         except DataError as error:
             unreadable[split] = str(error)
     return splits, unreadable

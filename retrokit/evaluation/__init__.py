@@ -5,6 +5,9 @@ import os
 from retrokit.core.registry import Entry, Param, SpecRegistry
 from retrokit.data import DOCSTRINGS, DOCUMENTS
 
+RANKING = ("beir", DOCSTRINGS, "bright")
+"""Tasks that rank documents, whose metrics are known before their data are read."""
+
 _TEST = Param("test", help="a test file; default: a tenth of the texts, seed 42")
 _SAMPLE = Param("sample", int, minimum=2, help="N of the texts, at random, seed 42")
 

@@ -12,7 +12,7 @@ from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
-from retrokit.core.registry import Registry, parse_all
+from retrokit.core.registry import Registry, head_of, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import RetrievalData, has_judgements, is_beir
@@ -144,7 +144,7 @@ def _failing(checked: Sequence[CheckedData], fail_on: Sequence[str]) -> list[str
 
 def _registry_of(spec: str) -> Registry:
     """The tasks for a BEIR folder, which is judged; else the training data."""
-    return tasks if spec.partition(":")[0] == BEIR else training_data
+    return tasks if head_of(spec) == BEIR else training_data
 
 
 def _split(spec: str) -> str:

@@ -19,6 +19,7 @@ from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.data.dtypes import quantization_name
 from retrokit.data.jsonl import is_gathering, strictly
+from retrokit.evaluation import RANKING
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
 from retrokit.evaluation.comparison.gates import Baseline, gates_of, read_baseline, write_gates
@@ -203,7 +204,7 @@ def _check(
     if settings.baseline_system is not None:
         check_baseline(settings.baseline_system, settings.encoders)
     if settings.explain is not None and not _judged(loaded):
-        raise UsageError("`explain=` is about retrieval, and no task here is (beir:…, bright:…)")
+        raise UsageError(f"`explain=` is about retrieval, and no task here is ({', '.join(RANKING)})")
     if not any(system.embeds for system in systems):
         _check_nothing_of_encoders(settings)
     check_searched(loaded, settings.index, quantization_name(settings.quantize))

@@ -17,9 +17,10 @@ from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import check_folder, check_own, check_settings
-from retrokit.core.registry import Spec
+from retrokit.core.registry import Spec, head_of
 from retrokit.core.settings import Value
 from retrokit.core.shards import Shards
+from retrokit.evaluation import RANKING
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate_systems
@@ -137,7 +138,7 @@ def _as_gate(spec: str, options: TwoStageOptions) -> str:
 
 def _usual_metrics(on: Sequence[str]) -> Sequence[str]:
     """COMP's metrics, where a task ranks documents."""
-    return METRICS if any(spec.partition(":")[0] in ("beir", "bright") for spec in on) else ()
+    return METRICS if any(head_of(spec) in RANKING for spec in on) else ()
 
 
 def _check_outputs(
@@ -145,7 +146,7 @@ def _check_outputs(
 ) -> None:
     """Raise :class:`UsageError` or :class:`DataError`, before hours of scoring, for paraphrases without near-misses, or
     reranked runs that cannot be written."""
-    rankings = sum(not spec.startswith("pairs:") for spec in on)
+    rankings = sum(head_of(spec) != "pairs" for spec in on)
     if options.paraphrases is not None and rankings == len(on):
         raise UsageError("`paraphrases=` is for near-misses (pairs:FILE), and there are none here")
     if options.save_run is None:

@@ -268,9 +268,9 @@ def _scores(task: NearMisses, request: Request) -> Scores:
     row_of = {text: row for row, text in enumerate(task.texts)}
 
     def scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
-        first = [row_of[query] for query in queries]
-        second = [row_of[text] for text in texts]
-        return pair_scores(similarity, embeddings[first], embeddings[second])
+        rows = np.array([row_of[query] for query in queries])
+        columns = np.array([row_of[text] for text in texts])
+        return pair_scores(similarity, embeddings, embeddings, rows, columns)
 
     return scores
 

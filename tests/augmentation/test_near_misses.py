@@ -20,7 +20,7 @@ import retrokit.augmentation.edits.patterns as data
 from retrokit.augmentation.edits import NEAR_MISSES, registry, spatial
 from retrokit.augmentation.edits.binding import attributes
 from retrokit.augmentation.edits.binding.fit import BindingView
-from retrokit.augmentation.edits.family import load_families
+from retrokit.augmentation.edits.family import Family, load_families
 from retrokit.augmentation.edits.files import write_near_misses
 from retrokit.augmentation.edits.negation import verbs
 from retrokit.augmentation.edits.negation.clauses import ClauseView
@@ -246,10 +246,26 @@ def swapped(lines: str, tagged: str) -> list[tuple[str, str]]:
     sentence = Sentence(" ".join(token.text for token in tokens), tuple(tokens))
     view, found = View(sentence), []
     for at, word in enumerate(view.words):
-        for key, swap in read_swaps(lines, LEXICON, KNOWN):
+        for key, swap in read_swaps(lines, LEXICON, KNOWN, {}):
             if key == word and (edit := swap(view, at)) is not None:
                 found.append((edit[0], rewrite(sentence, edit[1])))
     return found
+
+
+@pytest.mark.parametrize("unknown", ["+numbers", "%places", "0:@short"])
+def test_a_swap_names_only_what_there_is(unknown: str) -> None:
+    with pytest.raises(KeyError, match=unknown[-5:]):
+        list(read_swaps(f"x: in>near where {unknown}", LEXICON, KNOWN, {}))
+
+
+def test_fields_of_a_family_by_position() -> None:
+    family = Family("doubled", lambda subject: [], True, False, {"x": 2}, "Rewrite {sentence}", 0.5)
+    assert (family.lots, family.prompt, family.least_overlap, family.needs_corpus) == (
+        {"x": 2},
+        "Rewrite {sentence}",
+        0.5,
+        False,
+    )
 
 
 CAT = "The/AT0 cat/NN1 sleeps/VVZ in/PRP the/AT0 kitchen/NN1"

@@ -22,7 +22,7 @@ import pytest
 from retrokit import encoders
 from retrokit.core import outputs
 from retrokit.core.errors import DataError, UsageError
-from retrokit.core.files import digest, read_lines, read_text, replaced, writing
+from retrokit.core.files import digest, opened, read_lines, read_text, replaced, writing
 from retrokit.core.outputs import (
     check_file,
     check_folder,
@@ -90,6 +90,21 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines("-") == [(1, "one"), (2, "two")]
     with pytest.raises(DataError, match=r"^standard input: is empty; expected lines$"):
         lines("-")
+
+
+@pytest.mark.parametrize("content", PACKED.values(), ids=PACKED)
+@pytest.mark.parametrize("kind", [io.BytesIO, lambda content: io.BufferedReader(io.BytesIO(content))])
+def test_standard_input_stays_open(monkeypatch: pytest.MonkeyPatch, kind: Any, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(kind(content)))
+    assert lines("-") == [(1, "one"), (2, "zwei ß")]
+    assert not sys.stdin.closed
+    assert sys.stdin.read() == ""
+
+
+def test_only_the_bytes_of_a_file_are_a_fault_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    with pytest.raises(UnicodeDecodeError), opened(tmp_path / "a.txt"):
+        b"\xff".decode("utf-8")
 
 
 def test_feed_gets_the_bytes_of_the_file(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import retrokit
 from retrokit.core.notices import Advance
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision, name_of
+from retrokit.ranking.reranking import dense
 from retrokit.similarities.base import Similarity
 
 
@@ -118,3 +120,23 @@ class Notices:
 
     def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
         return nullcontext(lambda count, said="", earlier=False: None)
+
+
+class CountedRows(np.ndarray):
+    """Embeddings that remember how many of their rows are copied at once."""
+
+    most = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        taken = super().__getitem__(key)
+        if isinstance(key, np.ndarray):  # which copies
+            CountedRows.most = max(CountedRows.most, len(taken))
+        return taken
+
+
+def count_rows(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    """Let :class:`GivenEncoder` return :class:`CountedRows`, and pairs be scored in batches of that size."""
+    embed = GivenEncoder.embed
+    monkeypatch.setattr(CountedRows, "most", 0)
+    monkeypatch.setattr(GivenEncoder, "embed", lambda *words, **more: embed(*words, **more).view(CountedRows))
+    monkeypatch.setattr(dense, "PAIRS_AT_ONCE", batch)

@@ -11,6 +11,7 @@ import retrokit
 from retrokit import cli
 from retrokit.data import check as checks
 from retrokit.data.check import trace_of_encoding
+from retrokit.data.trec import read_judgements
 from tests.evaluation.fakes import write_folder, write_lines
 
 WORDS = [a + b for a in ("ka", "lo", "mi", "nu", "pe", "ro", "si", "tu") for b in ("ber", "dan", "fol", "gim", "hos")]
@@ -232,6 +233,29 @@ def test_bad_input_is_one_line(
     shown = capsys.readouterr().err
     assert message in shown
     assert shown.count("\n") == 1
+
+
+class Row(tuple):
+    """A judgement that counts how many of them are in memory."""
+
+    alive = most = 0
+
+    def __init__(self, *values: object) -> None:
+        Row.alive += 1
+        Row.most = max(Row.most, Row.alive)
+
+    def __del__(self) -> None:
+        Row.alive -= 1
+
+
+def test_judgements_of_all_splits_are_not_in_memory_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = clean(tmp_path)
+    judgements = [f"q{i % QUERIES}\td{i % DOCUMENTS}\t1\n" for i in range(60)]
+    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judgements))
+    monkeypatch.setattr(checks, "read_judgements", lambda path: map(Row, read_judgements(path)))
+    checks.check_test(str(folder), "test", level=1, titles=True)
+    assert 1 <= Row.most <= 3
+    assert Row.alive == 0
 
 
 @pytest.mark.shared_data

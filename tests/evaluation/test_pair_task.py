@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from retrokit.evaluation.settings import GateSettings
 from retrokit.evaluation.task import Request
 from retrokit.metrics import significance
 from retrokit.report.evaluation import evaluation_sheets
-from tests.evaluation.fakes import GivenEncoder, write_lines
+from tests.evaluation.fakes import CountedRows, GivenEncoder, count_rows, hashed, write_lines
 
 VECTORS = {
     "a": [2.0, 0.0],
@@ -37,6 +38,27 @@ TRIPLETS = [
 
 def file(tmp_path: Path, rows: list[dict]) -> Path:
     return write_lines(tmp_path / "pairs.jsonl", rows)
+
+
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("pairs", {"anchor": "a {}", "positive": "b {}", "negatives": ["c {}"], "family": "negation"}),
+        ("pairs", {"sentence1": "a {}", "sentence2": "b {}", "label": "{}"}),
+        ("sts", {"sentence1": "a {}", "sentence2": "b {}", "score": "{}"}),
+    ],
+)
+def test_embeddings_of_pairs_are_taken_a_batch_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, row: dict[str, Any]
+) -> None:
+    rows = []
+    for number in range(40):
+        text = json.dumps(row).replace('"{}"', str(number % 2)).replace("{}", str(number))
+        rows.append(json.loads(text))
+    evaluated = tasks.create(f"{task}:{file(tmp_path, rows)}")
+    count_rows(monkeypatch, batch=8)
+    evaluated.evaluate(Request(hashed(8), [retrokit.similarity("dot")]))
+    assert CountedRows.most == 8
 
 
 def test_near_misses_by_hand(tmp_path: Path) -> None:

@@ -100,3 +100,18 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     assert named.to_json()["overlaps"][0]["counts"] == named.overlaps[0].counts
     assert any(sheet.title == "examples" for sheet in evaluation_sheets(found)) == bool(own.examples)
     assert not any(sheet.title == "examples" for sheet in evaluation_sheets(named))
+
+
+def test_runs_of_the_same_data_share_the_counts_of_the_first(tmp_path: Path, task: str) -> None:
+    def seen(*runs: str) -> dict[str, int]:
+        (overlap,) = evaluate(runs, [task]).overlaps
+        return overlap.counts
+
+    rows = [{"anchor": f"question  {i}", "positive": f"reply {i}"} for i in range(2, 22)]
+    data = str(write_lines(tmp_path / "train.jsonl", rows))
+    runs = []
+    for seed in (2, 3):  # which hold as many pairs out, and others
+        runs.append(str(tmp_path / f"seed-{seed}"))
+        finetune("static:8", [data], runs[-1], holdout=0.3, seed=seed, steps=1, batch_size=4, device="cpu")
+    assert seen(runs[0]) != seen(runs[1])
+    assert seen(*runs) == seen(runs[0])

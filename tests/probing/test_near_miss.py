@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, NearMissProbe, probe_near_misses
-from tests.evaluation.fakes import write_lines
+from tests.evaluation.fakes import CountedRows, count_rows, write_lines
 from tests.probing.given import register
 
 
@@ -57,6 +57,14 @@ def with_paraphrases(tmp_path: Path) -> Path:
         for i in range(len(couples))
     ]
     return write_lines(tmp_path / "a.jsonl", rows)
+
+
+def test_embeddings_are_taken_a_batch_at_a_time(
+    encoder: str, with_paraphrases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_rows(monkeypatch, batch=2)
+    probe_near_misses([encoder], f"pairs:{with_paraphrases}", precision="fp32")
+    assert CountedRows.most == 2
 
 
 def test_families_against_paraphrases(encoder: str, with_paraphrases: Path) -> None:

@@ -11,6 +11,7 @@ import pytrec_eval
 from scipy.stats import ttest_rel
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from retrokit import encoders
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.core.notices import listening
 from retrokit.data.trec import read_run, write_run
@@ -18,7 +19,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
-from retrokit.ranking import retrieval
+from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking import kept
 from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import Notices, write_folder, write_lines
@@ -50,6 +51,22 @@ def reranked(folder: Path, run: dict[str, dict[str, float]] | Path, *names: str,
     extra = {name: options.pop(name) for name in ("work", "save_run") if name in options}
     given = TwoStageOptions(run=str(path), **options)
     return rerank(None, [f"beir:{folder}"], names or ["fake"], given, **extra)
+
+
+def test_metrics_of_built_in_documents() -> None:
+    found = rerank("static:8", ["docstrings:documents=200"], ["static,dim=8,name=small"])
+    assert list(found.shown.values()) == [["ndcg@10", "accuracy@1", "mrr@10"]]
+
+
+@pytest.mark.parametrize("spec", ["minilm,name=small", "static,dim=8", "mine,sim=dot", "runs/mine,sim=dot", "minilm"])
+def test_an_encoder_as_reranker(spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert reranking.registry_of(spec) is encoders.registry
+
+
+def test_a_reranker_with_a_comma() -> None:
+    assert reranking.registry_of("maxsim,encoder=minilm") is reranking.registry
 
 
 def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

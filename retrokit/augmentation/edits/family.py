@@ -68,20 +68,20 @@ class Family:
         rule: its rule.
         changes_meaning: whether they mean something else than the text; or are controls.
         mentioned: whether an edit counts only if the query has the words that it takes away.
-        needs_corpus: whether its rule takes something from the other texts, and makes nothing of a single one.
         lots: lots of a kind in the draw of a near-miss. Default: ``MOST_LOTS``; fewer for kinds that are common.
         prompt: for a language model, with ``{sentence}``; without it the family has only rules.
         least_overlap: least share of words that a sentence and a model's edit have in common.
+        needs_corpus: whether its rule takes something from the other texts, and makes nothing of a single one.
     """
 
     name: str
     rule: Rule
     changes_meaning: bool = True
     mentioned: bool = False
-    needs_corpus: bool = False
     lots: Mapping[str, int] = field(default_factory=dict)
     prompt: str = ""
     least_overlap: float = 0.7
+    needs_corpus: bool = False
 
     def edits(self, subject: Subject) -> Iterator[Edit]:
         """The edits of a text, none of them the text itself."""

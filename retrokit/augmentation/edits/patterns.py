@@ -170,19 +170,21 @@ class Swap(Generic[V]):
 
 
 def read_swaps(
-    content: str, lexicon: Lexicon, tests: Mapping[str, Test[V]], menders: Mapping[str, Mender[V]] | None = None
+    content: str, lexicon: Lexicon, tests: Mapping[str, Test[V]], menders: Mapping[str, Mender[V]]
 ) -> Iterator[tuple[str, Swap[V]]]:
     """The swaps of the lines of ``content``, in order, each with the word by which it is found; ``$name`` is looked up
     in ``lexicon``, ``@name`` in ``tests``, ``+name`` in ``menders``."""
     shared: dict[str, list[str]] = {}
     for line in entry_lines(content):
         label, name, entries, rest = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]
-        texts = list(chain.from_iterable(shared.get(text, [text]) for text in rest.split()))
+        texts: list[str] = []
+        for text in rest.split():
+            texts += shared[text] if text.startswith("%") else [text]
         if label:
             shared[f"%{label}"] = texts
             continue
         conditions = [read_condition(text, lexicon, tests) for text in texts if not text.startswith("+")]
-        of_line = [menders[text[1:]] for text in texts if menders and text.startswith("+")]
+        of_line = [menders[text[1:]] for text in texts if text.startswith("+")]
         for old, new in _pairs_in(entries, lexicon):
             swap = _swap(name, old, new, conditions, of_line)
             yield swap.words[-swap.first], swap

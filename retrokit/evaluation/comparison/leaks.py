@@ -45,13 +45,13 @@ def _training_data(trained_on: Sequence[str], specs: Sequence[str]) -> dict[str,
     if trained_on:
         return {", ".join(trained_on): [read_any_source(spec) for spec in trained_on]}
     encoders_by_data: dict[tuple[str, ...], list[str]] = {}
-    sources_by_data = {}
+    sources_by_data: dict[tuple[str, ...], list[Source]] = {}
     for spec in specs:
         sources = _sources_of_run(spec)
         if sources:
             data = tuple(f"{source.digest} {len(source.records)}" for source in sources)
             encoders_by_data.setdefault(data, []).append(spec)
-            sources_by_data[data] = sources
+            sources_by_data.setdefault(data, sources)
     sources_by_name = {}
     for data, (first, *others) in encoders_by_data.items():
         name = f"{first} and {len(others)} more of the same data" if others else first

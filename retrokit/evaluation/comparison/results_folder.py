@@ -40,7 +40,6 @@ _LIBRARIES = (
     *("pytrec-eval-terrier", "faiss-cpu"),
 )
 _PACKAGE = Path(__file__).parents[2]
-_EXTENSIONS = _PACKAGE / "extensions"
 _EXPECTED = "a result that `results=` of an evaluation has written"
 
 
@@ -278,30 +277,24 @@ def library_versions() -> dict[str, str]:
 
 def software() -> str:
     """A digest of what computes every result: retrokit's source, its version and those of the libraries."""
-    return hashlib.sha256(json.dumps([__version__, library_versions(), _core_source()]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([__version__, library_versions(), _package_source()]).encode()).hexdigest()
 
 
 def _source(*objects: object) -> str | None:
-    """A digest of retrokit's source, of the extensions of the objects' classes, and of their files that are a plugin's;
-    ``None`` if a class is in no file. The version does not suffice: a checkout changes without it."""
+    """A digest of retrokit's source, and of the files of the objects' classes that are a plugin's; ``None`` if a class
+    is in no file. The version does not suffice: a checkout changes without it."""
     try:
         files = {Path(inspect.getfile(type(instance))) for instance in objects}
     except (TypeError, OSError):  # made in an interactive session
         return None
-    extensions = {file.relative_to(_EXTENSIONS).parts[0] for file in files if file.is_relative_to(_EXTENSIONS)}
     plugins = sorted(file for file in files if not file.is_relative_to(_PACKAGE))
-    return " ".join([_core_source(), *map(_extension_source, sorted(extensions)), *map(digest, plugins)])
+    return " ".join([_package_source(), *map(digest, plugins)])
 
 
 @cache
-def _core_source() -> str:
-    """A digest of retrokit's source, but for what only shows results, and for extensions."""
+def _package_source() -> str:
+    """A digest of retrokit's source, but for what only shows results. Extensions count: a system may contain a part of
+    one, behind views and first stages."""
     names = [path.relative_to(_PACKAGE) for path in _PACKAGE.rglob("*.py")]
-    counted = [name.as_posix() for name in names if name.parts[0] not in ("cli", "report", "extensions")]
+    counted = [name.as_posix() for name in names if name.parts[0] not in ("cli", "report")]
     return digest(_PACKAGE, counted)
-
-
-@cache
-def _extension_source(name: str) -> str:
-    folder = _EXTENSIONS / name
-    return digest(folder, [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")])

@@ -112,7 +112,7 @@ class NearMisses(SymmetricTask):
         (rows,) = embeddings
 
         def scores(first: np.ndarray, second: np.ndarray, by: Similarity = similarity) -> np.ndarray:
-            return pair_scores(by, rows[first], rows[second]).astype(np.float64)
+            return pair_scores(by, rows, rows, first, second).astype(np.float64)
 
         near = scores(self._anchor, self._near_miss)
         random, paraphrases = scores(*self.random_pairs), scores(*self.paraphrases)
@@ -191,7 +191,7 @@ class Verification(NearMisses):
     ) -> Measured:
         """The measures of the pooled score."""
         (rows,) = embeddings
-        return self._measured(lambda first, second: pair_scores(similarity, rows[first], rows[second]))
+        return self._measured(lambda first, second: pair_scores(similarity, rows, rows, first, second))
 
     def evaluate(self, request: Request) -> list[Result]:
         """The result of the encoder, or of a reranker; the first text of each pair is the query then."""
@@ -275,9 +275,10 @@ class DuplicatePairs(SymmetricTask):
         """ROC-AUC, resampled over pairs, the threshold, and the scores of both groups."""
         from sklearn.metrics import average_precision_score
 
-        first, second = embeddings[0][self._first], embeddings[0][self._second]
-        scores = pair_scores(similarity, first, second).astype(np.float64)
-        cosines = pair_scores(similarity_functions.registry.create("cosine"), first, second)
+        (vectors,) = embeddings
+        cosine = similarity_functions.registry.create("cosine")
+        scores = pair_scores(similarity, vectors, vectors, self._first, self._second).astype(np.float64)
+        cosines = pair_scores(cosine, vectors, vectors, self._first, self._second)
         same, other = np.flatnonzero(self._same), np.flatnonzero(~self._same)
         metrics = {"average_precision": float(average_precision_score(self._same, scores))}
         metrics["threshold"], metrics["accuracy"] = best_threshold(scores[same], scores[other])
@@ -351,12 +352,12 @@ class SentenceSimilarity(SymmetricTask):
     ) -> Measured:
         """The correlations. Raises :class:`DataError` if all pairs score alike, which leaves them undefined."""
         (rows,) = embeddings
-        first, second, gold = rows[self._first], rows[self._second], self._gold
+        gold = self._gold
         correlations: dict[str, Resampled] = {}
         for name in names:
             by_cosine = name.startswith("cosine_")
             used = similarity_functions.registry.create("cosine") if by_cosine else similarity
-            scores = pair_scores(used, first, second)
+            scores = pair_scores(used, rows, rows, self._first, self._second)
             if np.ptp(scores) == 0:
                 problem = f"scores every pair {float(scores[0]):g} under {used.spec}"
                 raise DataError(request.name, f"{problem}: a correlation with that is undefined")

@@ -15,6 +15,7 @@ from retrokit.core.calls import wait_for
 from retrokit.core.errors import DataError, ServiceError
 from retrokit.core.files import digest
 from retrokit.core.notices import progress
+from retrokit.core.registry import head_of
 from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
@@ -172,7 +173,7 @@ def rag(path: str, reader: str, k: int, new_tokens: int, store: str | None, devi
         DataError: as for :func:`read_questions`, or a folder without a reader.
         ServiceError: a reader's hub id that cannot be had.
     """
-    named = reader.partition(":")[0] in llms.names()
+    named = head_of(reader) in llms.names()
     spec = llms.parse(reader if named else f"local:{reader}")
     data = read_questions(path)  # before a large model is loaded
     return Rag(data, llms.create_on(spec, device), k, new_tokens, store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from retrokit.core.errors import DataError
+from retrokit.core.registry import head_of
 from retrokit.data.beir import RetrievalData, has_judgements, is_beir, read_beir
 from retrokit.evaluation import registry as tasks
 
@@ -18,7 +19,7 @@ def completed(spec: str) -> str:
 
 def is_test_set(spec: str) -> bool:
     """Whether a completed spec is a BEIR folder."""
-    return spec.partition(":")[0] == BEIR
+    return head_of(spec) == BEIR
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
     with gathering() as gathered:
         documents = {document.id: document for document in read_corpus(corpus_file(folder), images=True)}
         queries = queries_of_all_splits(folder)
-        read, unreadable = read_splits(folder)
+        read, unreadable = read_splits(folder, list)
     with gathering():  # the same faults again
         answers = read_answers(folder)
     _check_no_images(path, [*queries.values(), *(document.text for document in documents.values())])

@@ -15,9 +15,10 @@ from retrokit.cli.root import application
 from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
-from retrokit.core.registry import Registry, Spec
+from retrokit.core.registry import Registry, Spec, head_of
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
+from retrokit.evaluation import RANKING
 from retrokit.extensions.studies.steps import Form
 from retrokit.kinds import kinds_of_names, named
 from retrokit.metrics.names import metric_names
@@ -29,8 +30,6 @@ _LONGEST_WORD = 128 << 10
 """Bytes: Linux starts no command that has a longer one."""
 _PLACES = ("tasks", "data", "mixture")
 """Kinds of names of the core that stand for files or folders."""
-_RANKING = frozenset(("beir", "bright"))
-"""Tasks whose metrics are known before their data are read."""
 _OWN = "study"
 """The group of commands that no study names."""
 
@@ -128,7 +127,7 @@ def _check_names(where: str, key: str, param: Param, value: Any) -> None:
 def _registry_of(spec: str, kinds: Sequence[str]) -> Registry:
     """The first of the registries that has the name of the spec; else the one that takes a path, or the first."""
     registries = [named(kind) for kind in kinds]
-    head = spec.partition(":")[0]
+    head = head_of(spec)
     for registry in registries:
         if head in registry.names():
             return registry
@@ -203,7 +202,7 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
     for name, option in _declared(context.command).items():
         for text in values.get(name, ()):
             yield from _value_problems(option.param, text, written, tasks)
-    if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
+    if tasks and set(tasks) <= set(RANKING) and "gate_metric" in context.params:
         yield from _metric_problems(values)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retrokit import encoders
-from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry
+from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry, head_of
 from retrokit.core.settings import COMMON
 
 if TYPE_CHECKING:
@@ -163,8 +163,9 @@ registry = SpecRegistry(
 
 def registry_of(spec: str) -> Registry:
     """The registry of a reranker's or an encoder's name; an encoder may also be a path or a hub id."""
-    name = spec.partition(":")[0]
-    encodes = name in encoders.registry.names() or os.path.exists(spec) or "/" in name
+    name = head_of(spec)
+    is_path = os.path.exists(spec) or os.path.exists(name) or "/" in name
+    encodes = is_path or name in encoders.registry.names()
     return encoders.registry if encodes and name not in registry.names() else registry
 
 

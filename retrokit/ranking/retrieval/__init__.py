@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
 from retrokit.core.errors import UsageError
-from retrokit.core.registry import Entry, Param, Registry, SpecRegistry, importing
+from retrokit.core.registry import Entry, Param, Registry, SpecRegistry, head_of, importing
 from retrokit.core.settings import COMMON
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ registry = SpecRegistry(
 
 def registry_of(spec: str) -> Registry:
     """The registry of a searcher's or an encoder's name; any other text is an encoder's path or hub id."""
-    return registry if re.split("[:,]", spec, maxsplit=1)[0] in registry.names() else encoders.registry
+    return registry if head_of(spec) in registry.names() else encoders.registry
 
 
 @dataclass(frozen=True)
