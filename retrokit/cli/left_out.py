@@ -105,9 +105,7 @@ class Substitutes:
 
     def follow(self) -> None:
         """Run the commands that follow, and name the next one; only in the first of several processes."""
-        from retrokit.cli.common import is_first_process
-
-        if not self.follows or not is_first_process():
+        if not self.follows or os.environ.get("RANK", "0") != "0":
             return
         root: Any = self._context.find_root().command
         for default in self.taken:
