@@ -105,9 +105,7 @@ class Substitutes:
 
     def follow(self) -> None:
         """Run the commands that follow, and name the next one; only in the first of several processes."""
-        from retrokit.cli.common import is_first_process
-
-        if not self.follows or not is_first_process():
+        if not self.follows or os.environ.get("RANK", "0") != "0":
             return
         root: Any = self._context.find_root().command
         for default in self.taken:
@@ -125,17 +123,14 @@ class Substitutes:
             return []
         words: list[str] = []
         for word in shlex.split(template):
-            value = values.get(word.strip("{}")) if word.startswith("{") else None
-            if ":" in word:  # a spec
+            value = values.get(word.strip("{}"))
+            if word.startswith("{") and isinstance(value, list):
+                flags = [words.pop()] if words[-1].startswith("--") else []
+                words += chain.from_iterable([*flags, item] for item in value)
+            elif ":" in word:  # a spec
                 words.append(word.format(**{name: quoted(str(value)) for name, value in values.items()}))
-            elif not isinstance(value, list):
-                words.append(word.format(**values))
-            elif words[-1].startswith("--"):
-                flag = words.pop()
-                for item in value:
-                    words += [flag, item]
             else:
-                words += value
+                words.append(word.format(**values))
         return words
 
 
