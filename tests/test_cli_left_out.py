@@ -17,6 +17,7 @@ from retrokit.cli.common import Commands
 from retrokit.core.errors import Interrupted
 from retrokit.core.notices import heard
 from retrokit.core.settings import EITHER, setting
+from retrokit.data import docstrings
 from retrokit.data.docstrings import docstrings_folder
 from retrokit.data.sure import VARIANT_FILES
 
@@ -27,8 +28,7 @@ SMALL = 60
 @pytest.fixture
 def tried(typed: Command, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run a command line, where the data set is small and what follows uses a tiny encoder."""
-    for module in ("retrokit.data.pairs", "retrokit.evaluation.tasks.retrieval"):
-        monkeypatch.setattr(f"{module}.docstrings_folder", lambda documents: docstrings_folder(SMALL))
+    monkeypatch.setattr(docstrings, "docstrings_folder", lambda documents: docstrings_folder(SMALL))
     monkeypatch.setattr(left_out, "systems_here", lambda: [str(tiny_bert)])
     monkeypatch.setattr(left_out, "reranker_here", lambda: f"maxsim:{tiny_bert}")
     return typed

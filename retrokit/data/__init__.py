@@ -8,5 +8,7 @@ from retrokit.core.registry import Param
 
 DOCSTRINGS = "docstrings"
 """The built-in data set (:mod:`retrokit.data.docstrings`), as training data and as a task."""
+DOCSTRINGS_TEXTS = "texts.jsonl"
+"""In the folder of the set: the documents of the split train, as texts without labels."""
 FEWEST = 60
 DOCUMENTS = Param("documents", 1500, minimum=FEWEST, maximum=10_000, help="documents at most")

@@ -20,15 +20,13 @@ from typing import NamedTuple
 
 from retrokit.core.errors import DataError, disk_errors
 from retrokit.core.version import __version__
-from retrokit.data import DOCSTRINGS, FEWEST
+from retrokit.data import DOCSTRINGS, DOCSTRINGS_TEXTS, FEWEST
 from retrokit.data.beir import data_folder, write_beir
 from retrokit.data.corpus import Document
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.training_rows import digest64, normal_form
 from retrokit.data.words import units
 
-TEXTS = "texts.jsonl"
-"""The documents of the split train, as texts without labels."""
 _ORDER = ("train", "test", "train", "dev", "train", "test", "train", "train", "test", "train")
 """The splits of ten files."""
 _LARGEST_FILE = 250_000  # bytes; larger ones are mostly generated
@@ -81,7 +79,7 @@ def _write(folder: Path, documents: int) -> None:
         unfinished = Path(tempfile.mkdtemp(prefix=".unfinished.", dir=folder.parent))
         try:
             write_beir(unfinished / DOCSTRINGS, corpus, queries, qrels)
-            write_jsonl(unfinished / DOCSTRINGS / TEXTS, texts)
+            write_jsonl(unfinished / DOCSTRINGS / DOCSTRINGS_TEXTS, texts)
             os.rename(unfinished / DOCSTRINGS, folder)
         except OSError:
             if not os.path.isdir(folder):  # else another command was faster

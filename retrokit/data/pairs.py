@@ -19,11 +19,10 @@ from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Entry, Param, Registry
-from retrokit.data import DOCSTRINGS, DOCUMENTS
+from retrokit.data import DOCSTRINGS, DOCSTRINGS_TEXTS, DOCUMENTS
 from retrokit.data.beir import RetrievalData, corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
-from retrokit.data.docstrings import TEXTS, docstrings_folder
 from retrokit.data.images import Image, content_of, with_images
 from retrokit.data.jsonl import fields_of
 from retrokit.data.packed_records import PackedRecords, distinct
@@ -182,7 +181,7 @@ def read_pairs(data: Sequence[str]) -> list[Pair]:
 def unlabelled_file(source: str) -> str:
     """The path itself; of ``docstrings`` the file of the documents of the split train, which no test has."""
     folder = built_in_folder(source)
-    return source if folder is None else str(folder / TEXTS)
+    return source if folder is None else str(folder / DOCSTRINGS_TEXTS)
 
 
 def beir_folder(source: str | Path) -> Path:
@@ -195,7 +194,14 @@ def built_in_folder(source: str | Path) -> Path | None:
     text = str(source)
     if re.split("[:,]", text, maxsplit=1)[0] != DOCSTRINGS:
         return None
-    return docstrings_folder(registry.options(registry.parse(text))["documents"])
+    return docstrings_of(registry.options(registry.parse(text))["documents"])
+
+
+def docstrings_of(documents: int) -> Path:
+    """The folder of the built-in set, which is written once. Raises as :func:`docstrings.docstrings_folder`."""
+    from retrokit.data.docstrings import docstrings_folder
+
+    return docstrings_folder(documents)
 
 
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
@@ -268,9 +274,9 @@ def _pairs_with_text(data: RetrievalData, path: str) -> tuple[list[Pair], int]:
 def from_docstrings(documents: int, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     """The source ``docstrings``: the pairs of a split, or the texts of the split train. Raises as
     :func:`read_source`."""
-    folder = docstrings_folder(documents)
+    folder = docstrings_of(documents)
     if kind == "texts":
-        return from_jsonl(str(folder / TEXTS), None, kind=kind, spec_text=spec_text, **use)
+        return from_jsonl(str(folder / DOCSTRINGS_TEXTS), None, kind=kind, spec_text=spec_text, **use)
     return from_beir(str(folder), split, 1, kind=kind, spec_text=spec_text, **use)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -111,11 +111,6 @@ class Result:
 
 def _without(by_metric: Mapping[str, Any], metrics: Set[str]) -> dict[str, Any]:
     return {name: value for name, value in by_metric.items() if name not in metrics}
-
-
-def leading_metric(main: str, shown: Sequence[str]) -> str:
-    """The leading metric: ``main``, or the first of those ``shown``, where it is none of them."""
-    return shown[0] if shown and main not in shown else main
 
 
 def known(value: float | None) -> float | None:

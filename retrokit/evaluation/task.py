@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.notices import notice
-from retrokit.evaluation.result import leading_metric
+from retrokit.metrics.names import leading_metric
 from retrokit.ranking.retrieval import leaves_open
 
 if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded

@@ -45,3 +45,8 @@ def metric_name(name: str) -> str:
 def metric_names(names: Names) -> Names:
     """As :func:`metric_name`, of one name or of several."""
     return metric_name(names) if isinstance(names, str) else tuple(map(metric_name, names))
+
+
+def leading_metric(main: str, shown: Sequence[str]) -> str:
+    """The leading metric: ``main``, or the first of those ``shown``, where it is none of them."""
+    return shown[0] if shown and main not in shown else main

@@ -8,7 +8,7 @@ import pytest
 
 from retrokit import evaluation
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data import docstrings, pairs
+from retrokit.data import docstrings
 from retrokit.data.beir import corpus_file, queries_file, read_beir, splits_of
 from retrokit.data.overlap import Bigrams, Shingles
 from retrokit.data.pairs import beir_folder, read_source, texts_file, unlabelled_file
@@ -108,7 +108,8 @@ def test_files_of_texts():
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_the_name_means_the_built_in_set_beside_a_path_of_that_name(tmp_path, monkeypatch, is_folder):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pairs, "docstrings_folder", lambda documents: docstrings.docstrings_folder(60))
+    small = docstrings.docstrings_folder
+    monkeypatch.setattr(docstrings, "docstrings_folder", lambda documents: small(60))
     if is_folder:
         (tmp_path / "docstrings" / "qrels").mkdir(parents=True)
     else:

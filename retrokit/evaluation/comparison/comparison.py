@@ -24,7 +24,8 @@ from retrokit.data.records import PrintedRecord, plain
 from retrokit.evaluation.comparison.near_misses import ROW, near_miss_rows
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.result import Result, known, leading_metric, settled
+from retrokit.evaluation.result import Result, known, settled
+from retrokit.metrics.names import leading_metric
 from retrokit.metrics.ranking import ranks
 from retrokit.metrics.significance import PairedTest, alike, holm, paired_bootstrap, paired_t_test, randomisation_test
 

@@ -24,9 +24,9 @@ from retrokit.data.beir import (
     sets_in,
 )
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
-from retrokit.data.docstrings import docstrings_folder
 from retrokit.data.images import with_images
 from retrokit.data.packed_records import TextsById
+from retrokit.data.pairs import docstrings_of
 from retrokit.data.trec import write_run
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
@@ -196,7 +196,7 @@ def _beir(path: str, split: str, ignore_identical_ids: bool | None, level: int, 
 
 def docstrings(documents: int, split: str) -> Retrieval:
     """The retrieval task of the built-in docstrings."""
-    task = _beir(str(docstrings_folder(documents)), split, None, level=1, titles=True)
+    task = _beir(str(docstrings_of(documents)), split, None, level=1, titles=True)
     task.counts = {**task.counts, "queries_without_judgements": 0}  # each is judged in another split
     return task
 
