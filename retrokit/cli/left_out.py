@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -14,17 +14,14 @@ from retrokit.cli.commands import LeftOut, reranker_here, systems_here
 from retrokit.core.notices import notice
 from retrokit.core.registry import quoted
 
-if TYPE_CHECKING:
-    from retrokit.cli.settings import Option
-
 
 class Substitutes:
-    """The values that a call of a command takes for what is left out."""
+    """The values that a call of a command takes for what is left out; ``options`` are those of ``cli.settings``."""
 
     def __init__(
         self,
         left_out: Sequence[LeftOut],
-        options: Mapping[str, "Option"],
+        options: Mapping[str, Any],
         context: typer.Context,
         typed: Mapping[str, Any],
     ) -> None:
