@@ -30,14 +30,17 @@ class Substitutes:
         self._typed = typed
         self.values = dict(typed)
         self.taken = left_out_of(left_out, context)
-        names = []
+        self._names: list[str] = []
         for default in self.taken:
             for name, value in {default.name: default.value, **default.more}.items():
                 if _is_default(context, name):
                     self.values[name] = self._value(name, value() if callable(value) else value)
-                    names.append(name)
-        if names:
-            notice(f"left out, so taken: {shlex.join(self._words(self.values, names))}")
+                    self._names.append(name)
+
+    def announce(self) -> None:
+        """Print what is taken, in one line, and remarks on it."""
+        if self._names:
+            notice(f"left out, so taken: {shlex.join(self._words(self.values, self._names))}")
         for default in self.taken:
             if default.remark:
                 notice(default.remark)
