@@ -11,17 +11,18 @@ from typing import Any
 import typer
 
 from retrokit.cli.commands import LeftOut, reranker_here, systems_here
+from retrokit.cli.settings import Option
 from retrokit.core.notices import notice
 from retrokit.core.registry import quoted
 
 
 class Substitutes:
-    """The values that a call of a command takes for what is left out; ``options`` are those of ``cli.settings``."""
+    """The values that a call of a command takes for what is left out."""
 
     def __init__(
         self,
         left_out: Sequence[LeftOut],
-        options: Mapping[str, Any],
+        options: Mapping[str, Option],
         context: typer.Context,
         typed: Mapping[str, Any],
     ) -> None:
