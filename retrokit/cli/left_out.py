@@ -6,16 +6,14 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from retrokit.cli.commands import LeftOut, reranker_here, systems_here
+from retrokit.cli.settings import Option
 from retrokit.core.notices import notice
 from retrokit.core.registry import quoted
-
-if TYPE_CHECKING:
-    from retrokit.cli.settings import Option
 
 
 class Substitutes:
@@ -24,7 +22,7 @@ class Substitutes:
     def __init__(
         self,
         left_out: Sequence[LeftOut],
-        options: Mapping[str, "Option"],
+        options: Mapping[str, Option],
         context: typer.Context,
         typed: Mapping[str, Any],
     ) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from retrokit.data.beir import RetrievalData
 from retrokit.data.images import Image
 from retrokit.data.training_rows import ScoredPair, normal_form, text_id, texts_of_record
 from retrokit.data.words import units
-
-if TYPE_CHECKING:
-    from retrokit.data.pairs import Source
 
 NEAR = 0.7
 _BANDS, _ROWS = 20, 3  # at a similarity of 0.7 all bands differ in (1 − 0.7³)²⁰ = 2 of 10,000 cases
@@ -232,7 +229,15 @@ class Overlap:
         return f"{self.test}: {summary}; {pairs_seen} of {pairs} query-document pairs are in it"
 
 
-def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:
+class HasRecords(Protocol):
+    """Training data."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """Pairs, scored pairs or texts."""
+
+
+def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[HasRecords], examples: int = 0) -> list[Overlap]:
     """The overlap of each test with the records of the sources, with up to ``examples`` queries and documents each."""
     shingles = Shingles()
     finders_by_test = {}
@@ -248,7 +253,7 @@ def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], exampl
     return [_overlap(name, test, finders_by_test[name], seen_pairs, examples) for name, test in tests.items()]
 
 
-def _seen_pairs(tests: Iterable[JudgedTexts], sources: Sequence[Source]) -> set[tuple[int, int]]:
+def _seen_pairs(tests: Iterable[JudgedTexts], sources: Sequence[HasRecords]) -> set[tuple[int, int]]:
     """The codes of pairs of the tests that are pairs of the sources too."""
     test_pairs = {_code(*pair) for test in tests for pair in test.pairs}
     seen = set()
@@ -274,7 +279,7 @@ def _overlap(
     return Overlap(name, counts, rows)
 
 
-def _texts_of_side(sources: Sequence[Source], side: str) -> Iterator[str]:
+def _texts_of_side(sources: Sequence[HasRecords], side: str) -> Iterator[str]:
     """The different texts of records that may be ``queries`` or ``documents`` of a test."""
     seen: set[int] = set()
     for source in sources:
