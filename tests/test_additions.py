@@ -78,7 +78,7 @@ def count(encoders, **options):
 """,
         "probing/__init__.py",
         "PROBES = [\n",
-        '_probe("count", "count", "count", "count", settings.ProbeSettings),',
+        'probe_entry("count", "retrokit.probing.count", "count", "count", settings.ProbeSettings),',
         'probing.registry.create("count", encoders=["letters"])',
         [2],
     ),

@@ -60,10 +60,8 @@ def test_a_dry_run_says_where_texts_would_go(build_sure, data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["DATA", "--llm", "replay:x"], "name the folder to write: --output (or only count: --dry-run)"),
         (["DATA", "-o", "out"], "name a language model: --llm (or only count: --dry-run)"),
         (["DATA", "--llm", "opnai:m", "-o", "out"], "unknown llm 'opnai' (did you mean openai?)"),
-        (["--dry-run"], "give a BEIR folder, or both --queries and --passages"),
         (["--queries", "q.jsonl", "--dry-run"], "both --queries and --passages"),
         (["DATA", "--queries", "q.jsonl", "--dry-run"], "not both"),
         (["DATA", "--testbeds", "precision,abstracton", "--dry-run"], "--testbeds abstracton: unknown testbed"),

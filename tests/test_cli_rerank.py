@@ -126,9 +126,6 @@ def test_gates_can_be_that_a_reranker_moves_something(rerank: Command, folder: P
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--with", "fake"], "give --on TASK"),
-        (["--on", "beir:{folder}"], "give --with RERANKER"),
-        (["--on", "beir:{folder}", "--with", "fake"], "needs a first stage"),
         (["--on", "beir:{folder}", "--with", "maxsin", "--run", "x"], "maxsim"),
         (["--on", "beir:{folder}", "--with", "fake", "--run", "{folder}/none"], "none: does not exist"),
         (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--json", "--save-run", "-"], "give one"),

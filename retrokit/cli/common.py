@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from retrokit.cli.calls import with_options
 from retrokit.cli.commands import LeftOut
 from retrokit.cli.settings import option as option
-from retrokit.cli.settings import with_options
 from retrokit.cli.streams import printing
 from retrokit.core.notices import harmless
 from retrokit.kinds import named as named

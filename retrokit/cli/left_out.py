@@ -33,14 +33,17 @@ class Substitutes:
         self._typed = typed
         self.values = dict(typed)
         self.taken = left_out_of(left_out, context)
-        names = []
+        self._names: list[str] = []
         for default in self.taken:
             for name, value in {default.name: default.value, **default.more}.items():
                 if _is_default(context, name):
                     self.values[name] = self._value(name, value() if callable(value) else value)
-                    names.append(name)
-        if names:
-            notice(f"left out, so taken: {shlex.join(self._words(self.values, names))}")
+                    self._names.append(name)
+
+    def announce(self) -> None:
+        """Print what is taken, in one line, and remarks on it."""
+        if self._names:
+            notice(f"left out, so taken: {shlex.join(self._words(self.values, self._names))}")
         for default in self.taken:
             if default.remark:
                 notice(default.remark)
@@ -105,9 +108,7 @@ class Substitutes:
 
     def follow(self) -> None:
         """Run the commands that follow, and name the next one; only in the first of several processes."""
-        from retrokit.cli.common import is_first_process
-
-        if not self.follows or not is_first_process():
+        if not self.follows or os.environ.get("RANK", "0") != "0":
             return
         root: Any = self._context.find_root().command
         for default in self.taken:
@@ -125,17 +126,14 @@ class Substitutes:
             return []
         words: list[str] = []
         for word in shlex.split(template):
-            value = values.get(word.strip("{}")) if word.startswith("{") else None
-            if ":" in word:  # a spec
+            value = values.get(word.strip("{}"))
+            if word.startswith("{") and isinstance(value, list):
+                flags = [words.pop()] if words[-1].startswith("--") else []
+                words += chain.from_iterable([*flags, item] for item in value)
+            elif ":" in word:  # a spec
                 words.append(word.format(**{name: quoted(str(value)) for name, value in values.items()}))
-            elif not isinstance(value, list):
-                words.append(word.format(**values))
-            elif words[-1].startswith("--"):
-                flag = words.pop()
-                for item in value:
-                    words += [flag, item]
             else:
-                words += value
+                words.append(word.format(**values))
         return words
 
 

@@ -461,7 +461,7 @@ def _edited(settings: StressSettings, families: Sequence[Family], corpus: Corpus
 
 
 def _of_few_texts(cases: Sequence[EditCase], most: int) -> list[EditCase]:
-    """The edits of at most so many texts of each capability: the first, because the order of texts is random."""
+    """The edits of at most ``most`` texts of each capability: the first, because the order of texts is random."""
     texts: dict[str, set[str]] = {}
     few = []
     for case in cases:

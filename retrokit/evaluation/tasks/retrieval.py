@@ -197,7 +197,7 @@ def _beir(path: str, split: str, ignore_identical_ids: bool | None, level: int, 
 def docstrings(documents: int, split: str) -> Retrieval:
     """The retrieval task of the built-in docstrings."""
     task = _beir(str(docstrings_folder(documents)), split, None, level=1, titles=True)
-    task.counts["queries_without_judgements"] = 0  # each is judged in another split
+    task.counts = {**task.counts, "queries_without_judgements": 0}  # each is judged in another split
     return task
 
 
