@@ -129,7 +129,7 @@ def evaluate_anew(like: Evaluation, *similarities: str) -> Evaluation:
 
 
 @pytest.mark.parametrize(
-    "what", ["weights", "corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "__version__", "_package_source"]
+    "what", ["weights", "corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "__version__", "_package_source", "code"]
 )
 def test_what_else_decides_a_result(
     run: Run, counted: Counted, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -137,6 +137,8 @@ def test_what_else_decides_a_result(
     run()
     if what == "weights":
         counted.fingerprint = "trained a little more"
+    elif what == "code":
+        monkeypatch.setattr(GivenEncoder, "code", lambda encoder: {"source": "changed"})
     elif what.startswith("_"):
         monkeypatch.setattr(results_folder, what, "99" if what == "__version__" else lambda: "changed")
     else:
@@ -268,7 +270,7 @@ def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path
     assert set(content) == names
     assert set(content["key"]) == {
         *("encoder", "similarity", "task", "precision", "dims", "fingerprint", "learned", "data", "device"),
-        *("index", "quantize", "retrokit", "libraries", "source"),
+        *("index", "quantize", "retrokit", "libraries", "source", "code"),
     }
     assert content["result"]["metrics"]["ndcg@10"] == run().results[0].metrics["ndcg@10"]
     assert file.name.startswith("counted_1-cosine-beir_")

@@ -2,8 +2,8 @@
 
 A file is named by its label: encoder, similarity, task, precision, dimensions, index, quantisation. It is used again if
 its key is that of the new request (fingerprint of the encoder, learned parameters of the similarity, digest of the
-data, device, versions of the libraries, retrokit's own source) and if it has all requested metrics; else it is
-replaced. A result of a task without a digest of its data is never used again. A checksum detects a damaged file.
+data, device, versions of the libraries, source of retrokit and of plugins) and if it has all requested metrics; else it
+is replaced. A result of a task without a digest of its data is never used again. A checksum detects a damaged file.
 Rankings are not stored: they are large, and ``--save-run`` writes them in TREC's format.
 """
 
@@ -146,7 +146,9 @@ class ResultsFolder:
         always = {**dict.fromkeys(_LABEL), "encoder": request.name, "task": task.spec, **always}
         if encoder is None:
             return _key_without_encoder(request, task, always)
+        code = encoder.code()  # of the model behind all views
         settings = {
+            "code": dict(code or {}),
             "precision": encoder.computes_in(request.precision),
             "dims": request.dims or encoder.dimension,
             "index": request.index,
@@ -158,7 +160,8 @@ class ResultsFolder:
         keys = {}
         for similarity in task.scored_with(encoder, request.similarities):
             learned = {"similarity": similarity.spec, "learned": similarity.fingerprint()}
-            keys[similarity.spec] = {**always, **settings, **learned, "source": _source(encoder, task, similarity)}
+            source = None if code is None else _source(task, similarity)
+            keys[similarity.spec] = {**always, **settings, **learned, "source": source}
         return keys
 
     def _digest(self, task: Task) -> str | None:
