@@ -78,8 +78,13 @@ ONE_OF_EACH_CONTENT = {
 
 
 def words(name: str, without: str) -> list[str]:
-    """The command with all that it needs besides an option: of folders and files that are not there."""
-    needed = [param for param in COMMANDS[name].params if param.required and param.opts[0] != without]
+    """The command with all that it needs or takes by default besides an option: of folders and files that are not
+    there."""
+    taken = {default.name for default in COMMANDS[name].entry.left_out}
+    needed = []
+    for param in COMMANDS[name].params:
+        if (param.required or param.name in taken) and param.opts[0] != without:
+            needed.append(param)
     given = [
         [f"{param.opts[0]}={5 if kind(COMMANDS[name], param) else './nowhere'}"]
         if param.param_type_name == "option"
