@@ -209,7 +209,7 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     of what :func:`beir_folder` takes. Raises :class:`UsageError`, and as ``file_of`` and ``beir_folder``."""
     path = str(dict(registry.parse(source).params).get("path", source))
     is_file = path == "-" or os.path.isfile(path)
-    resolved = built_in_folder(path) or (path if is_file else located(path))
+    resolved = built_in_folder(source) or (path if is_file else located(path))
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
