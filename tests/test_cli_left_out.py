@@ -34,6 +34,13 @@ def tried(typed: Command, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> C
     return typed
 
 
+def test_a_number_is_no_ending_of_an_output(tmp_path: Path) -> None:
+    (tmp_path / "tau-0.05").mkdir()
+    (tmp_path / "crops.jsonl").touch()
+    assert left_out.unused(str(tmp_path / "tau-0.05")) == str(tmp_path / "tau-0.05-2")
+    assert left_out.unused(str(tmp_path / "crops.jsonl")) == str(tmp_path / "crops-2.jsonl")
+
+
 def lines_of(err: str, begin: str) -> list[str]:
     return [line.removeprefix(begin) for line in err.splitlines() if line.startswith(begin)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, WordRegistry, extensions
@@ -35,6 +35,7 @@ class LeftOut:
         remark: what to know of it.
         more: values of other parameters that come with it, unless they are given.
         unless: parameters that make it needless.
+        is_needed: whether it is needed next to the values that are given.
         beside: a parameter and its value in a second run, to compare with, unless it has that value. The second
             output is ``{beside}``. There is none in several processes.
         resets: parameters that have their defaults in the second run.
@@ -49,6 +50,7 @@ class LeftOut:
     remark: str = ""
     more: Mapping[str, Value] = field(default_factory=dict)
     unless: tuple[str, ...] = ()
+    is_needed: Callable[[Mapping[str, Any]], bool] = lambda values: True
     beside: tuple[str, str] | None = None
     resets: tuple[str, ...] = ()
     then: str = ""
@@ -75,6 +77,16 @@ def reranker_here() -> str:
     """MaxSim over the encoder's token embeddings."""
     encoder = encoder_here()
     return "maxsim" if encoder == "minilm" else f"maxsim:{encoder}"
+
+
+def ranks_documents(values: Mapping[str, Any]) -> bool:
+    """Whether some task ranks documents; ``pairs:FILE`` needs no first stage.
+
+    >>> ranks_documents({"on": ["pairs:near.jsonl"]}), ranks_documents({"on": None})
+    (False, True)
+    """
+    tasks = values.get("on")
+    return not tasks or any(not task.startswith("pairs:") for task in tasks)
 
 
 def recorded(name: str = "") -> str:
@@ -303,7 +315,7 @@ registry = CommandRegistry(
             "retrokit.cli.rerank:run_two_stages",
             prints="json",
             left_out=(
-                replace(ENCODERS, unless=("run",)),
+                replace(ENCODERS, unless=("run",), is_needed=ranks_documents),
                 TASK,
                 LeftOut(
                     "with_",
@@ -364,7 +376,7 @@ registry = CommandRegistry(
                     then="eval {systems} --on sure:{output},reference={reranker}",
                     next="build-sure audit {output} -o {output}.html",
                 ),
-                LeftOut("output", "sure/recorded", "a new one in sure", unless=("dry_run",)),
+                LeftOut("output", "sure/{data}", "a new one in sure", unless=("dry_run",)),
             ),
         ),
         CommandEntry(

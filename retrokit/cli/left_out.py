@@ -50,7 +50,7 @@ class Substitutes:
         """The value as Typer would give it; of an output, a path that does not exist."""
         option = self._options[name]
         if option.param.writes:
-            names = {other: re.sub(r"[^\w.-]+", "-", str(text)) for other, text in self.values.items()}
+            names = {other: _file_name(text) for other, text in self.values.items()}
             return unused(value.format(**names))
         return [value] if option.is_repeatable and isinstance(value, str) else value
 
@@ -140,6 +140,7 @@ def left_out_of(left_out: Iterable[LeftOut], context: typer.Context) -> list[Lef
     taken = []
     for default in left_out:
         is_needless = any(not _is_default(context, name) for name in default.unless)
+        is_needless = is_needless or not default.is_needed(context.params)
         if _is_default(context, default.name) and not is_needless:
             taken.append(default)
     return taken
@@ -162,6 +163,17 @@ def _source(context: typer.Context, name: str) -> str:
     return "DEFAULT" if source is None else source.name
 
 
+def _file_name(value: Any) -> str:
+    """A value as part of the name of a file; of a path, its end.
+
+    >>> [_file_name(value) for value in ("data/mine/", "sfs:16,base=l2", None)]
+    ['mine', 'sfs-16-base-l2', 'new']
+    """
+    if value is None:
+        return "new"
+    return re.sub(r"[^\w.-]+", "-", os.path.basename(str(value).rstrip(os.sep)))
+
+
 def unused(path: str) -> str:
     """The path, with a number if it exists.
 
@@ -169,5 +181,7 @@ def unused(path: str) -> str:
     'no-such-folder/crops.jsonl'
     """
     stem, ending = os.path.splitext(path)
+    if not ending[1:].isalpha():  # a number is no ending of a file
+        stem, ending = path, ""
     numbered = (f"{stem}-{number}{ending}" for number in count(2))
     return next(name for name in chain([path], numbered) if not os.path.lexists(name))

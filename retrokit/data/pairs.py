@@ -181,7 +181,11 @@ def read_pairs(data: Sequence[str]) -> list[Pair]:
 def unlabelled_file(source: str) -> str:
     """The path itself; of ``docstrings`` the file of the documents of the split train, which no test has."""
     folder = built_in_folder(source)
-    return source if folder is None else str(folder / DOCSTRINGS_TEXTS)
+    if folder is None:
+        return source
+    if "split" in registry.parse(source).params:
+        raise UsageError(f"{source}: texts are those of the split train; leave split out")
+    return str(folder / DOCSTRINGS_TEXTS)
 
 
 def beir_folder(source: str | Path) -> Path:

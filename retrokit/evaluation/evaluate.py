@@ -158,12 +158,19 @@ def _parsed(settings: EvaluationSettings) -> list[Stages]:
         requests += [(training_data, spec) for spec in settings.trained_on]
     parse_all(list(dict.fromkeys(requests)))
     systems = [retrieval.stages_of(spec) for spec in settings.encoders]
-    specs_by_label: dict[str, str] = {}
-    for spec in settings.encoders:
-        label = retrieval.registry_of(spec).parse(spec).label
-        if label and specs_by_label.setdefault(label, spec) != spec:
-            raise UsageError(f"{spec} and {specs_by_label[label]}: two systems have the name {label}")
+    _check_labels(systems)
     return systems
+
+
+def _check_labels(systems: Sequence[Stages]) -> None:
+    """Raise :class:`UsageError` for two systems of one name, which may be another one's spec."""
+    specs_by_name: dict[str, str] = {}
+    for system in systems:
+        parsed = retrieval.registry_of(system.spec).parse(system.spec)
+        named = system.spec if parsed.label or system.first is None else system.first
+        name = system.label or str(parsed)
+        if specs_by_name.setdefault(name, named) != named:
+            raise UsageError(f"{named} and {specs_by_name[name]}: two systems have the name {name}")
 
 
 def _names(spec: str) -> list[tuple[Registry, str]]:

@@ -151,9 +151,15 @@ class Bench:
             else:
                 results += self.folder.evaluate(task, request, training, self.settings.needs_runs)
         if system.label:
-            results = [replace(result, encoder=system.label) for result in results]
+            results = [_named(result, system) for result in results]
+            training = replace(training, seed="") if training is not None else None  # a name is of one system
         self.trainings |= {result.name: training for result in results}
         return results
+
+
+def _named(result: Result, system: Stages) -> Result:
+    """The result under the name that the system's spec gives it; the configuration has the spec."""
+    return replace(result, encoder=system.label, configuration={**result.configuration, "spec": system.spec})
 
 
 def _shared(first: Request, searchers: Sequence[Searcher]) -> tuple[list[Request], list[Searcher]]:

@@ -516,7 +516,7 @@ def _measured(
     """The systems, then what they are compared with."""
     for spec in settings.encoders:
         searcher = searchers.get(spec) or retrieval.create(spec, settings.device, precision=settings.precision)
-        name = str(retrieval.registry_of(spec).parse(spec))
+        name = retrieval.stages_of(spec).label or str(retrieval.registry_of(spec).parse(spec))
         score = searcher.index(documents).score_pairs
         yield StressedSystem(name, SYSTEM, outcomes_of(score, cases, settings.tolerance, name))
     if settings.encoders and BM25 not in settings.encoders:

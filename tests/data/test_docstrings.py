@@ -97,6 +97,8 @@ def test_it_is_training_data_and_a_task():
 
 
 def test_files_of_texts():
+    with pytest.raises(UsageError, match="leave split out"):
+        unlabelled_file("docstrings:split=test")
     folder = docstrings.docstrings_folder(120)
     assert beir_folder(SMALL) == folder
     assert texts_file(SMALL, corpus_file) == str(folder / "corpus.jsonl")

@@ -100,3 +100,14 @@ def test_a_name_belongs_to_one_system(run):
     code, _, said = run("eval", SMALL, "static:dim=16,name=small")
     assert code == 2
     assert said.strip() == f"retrokit: static:dim=16,name=small and {SMALL}: two systems have the name small"
+
+
+def test_a_name_is_no_other_systems_spec_and_no_seed(run):
+    code, _, said = run("eval", "static:8", "static:dim=16,name=static:8")
+    assert (code, "two systems have the name static:8" in said) == (2, True)
+    code, shown, said = run("eval", "static:8,name=one", "static:8,seed=1,name=two", "--json")
+    assert code == 0, said
+    results = json.loads(shown)["results"]
+    assert [result["encoder"] for result in results] == ["one", "two"]
+    assert results[1]["configuration"]["spec"] == "static:8,seed=1,name=two"
+    assert len(json.loads(shown)["comparisons"]) > 0
