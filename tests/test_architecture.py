@@ -307,7 +307,7 @@ def test_messages_mark_their_parameters():
         (["finetune", "--help"], "--holdout"),
         (["eval", "--help-all"], "qnorm"),
         (["finetune", "--help-all"], "sfs"),
-        (["probe", "near-miss", "--help-all"], "split=train"),
+        (["probe", "near-miss", "--help-all"], "paraphrases.jsonl"),
         (["augment", "--help"], "negatives"),
         (["build-sure", "--help-all"], "replay"),
         (["build-sure", "agreement", "--help-all"], "Cohen"),

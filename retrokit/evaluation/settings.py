@@ -210,7 +210,7 @@ class TwoStageOptions(MeasuringSettings):
     )
     paraphrases: str | None = setting(
         None,
-        "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
+        "For near-misses: pairs that do mean the same, e.g. paraphrases.jsonl. Default: the file's own positives.",
         NEAR_MISSES,
         names="data",
     )

@@ -227,9 +227,9 @@ class Session:
         return f"{self._short:,} {what}" if self._short else ""
 
     def summary(self) -> str:
-        """The calls, the answers from the store and the tokens, in a line."""
+        """The calls, the answers from the answer cache and the tokens, in a line."""
         return (
-            "{calls:,} calls, {from_store:,} answers from the store; tokens: {prompt_tokens:,} of prompts, "
+            "{calls:,} calls, {from_store:,} answers from the answer cache; tokens: {prompt_tokens:,} of prompts, "
             "{completion_tokens:,} of answers"
         ).format(**self._counts)
 

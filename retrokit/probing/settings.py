@@ -125,7 +125,7 @@ class FragmentSettings(ProbeSettings):
 class NearMissProbeSettings(ProbeSettings):
     """Test whether the score falls if the meaning changes and the words hardly do (COMP Figure 1).
 
-    retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --paraphrases beir:data/scifact,split=train
+    retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --paraphrases paraphrases.jsonl
     """
 
     on: str = common("on", help="pairs:FILE of near-misses, e.g. from augment near-misses.")

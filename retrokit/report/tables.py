@@ -230,7 +230,7 @@ def build_sheets(built: Built) -> list[Sheet]:
     ]
     counts = built.counts
     tokens = counts["prompt_tokens"] + counts["completion_tokens"]
-    took = f"{counts['calls']:,} calls ({tokens:,} tokens), {counts['from_store']:,} answers from the store"
+    took = f"{counts['calls']:,} calls ({tokens:,} tokens), {counts['from_store']:,} answers from the answer cache"
     notes = [f"{built.folder}: {took}" if built.folder.name else took]
     if not any(counts["kept"] for counts in built.record["testbeds"].values()):
         notes.append("no query is left in any testbed: the manifest contains every answer and why it was rejected")

@@ -73,7 +73,7 @@ def test_a_good_model(corpus: Path) -> None:
         )
     ]
     assert written.counts["binding/train"] == written.counts["repeated"] == len(TEXTS) // 2
-    assert "168 calls, 0 answers from the store; tokens: " in written.summary()[-1]
+    assert "168 calls, 0 answers from the answer cache; tokens: " in written.summary()[-1]
 
 
 def test_rejected_answers_are_counted(corpus: Path) -> None:

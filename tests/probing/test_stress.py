@@ -391,10 +391,10 @@ def test_edits_of_a_language_model_are_checked_by_rules(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert "1: too few shared words" in shown
     assert "1: unchanged" in shown
-    assert f"{len(SENTENCES)} calls, 0 answers from the store" in shown
+    assert f"{len(SENTENCES)} calls, 0 answers from the answer cache" in shown
     before = edits.read_bytes()
     assert cli.run(given) == 0
-    assert f"0 calls, {len(SENTENCES)} answers from the store" in capsys.readouterr().err
+    assert f"0 calls, {len(SENTENCES)} answers from the answer cache" in capsys.readouterr().err
     assert edits.read_bytes() == before
     silent = replayed(tmp_path / "none.jsonl", {SENTENCES[0]: "No."})
     assert cli.run([*words, "--capabilities", "negation", "--llm", silent]) == 0  # with the rules' own edits

@@ -106,7 +106,9 @@ class WrittenQueries:
             why = listed_causes(type_counts.dropped)
             lines.append(f"{name}: {type_counts.kept:,} of {type_counts.asked:,}{f' ({why})' if why else ''}")
         tokens = calls["prompt_tokens"] + calls["completion_tokens"]
-        lines.append(f"{calls['calls']:,} calls ({tokens:,} tokens), {calls['from_store']:,} answers from the store")
+        lines.append(
+            f"{calls['calls']:,} calls ({tokens:,} tokens), {calls['from_store']:,} answers from the answer cache"
+        )
         return lines
 
 

@@ -222,7 +222,7 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
         name, failure = f"{change.system} on {change.task}: {change.metric}", ""
         drop, visible = change.before - change.after, change.visible
         if change.fails(most):
-            failure = f"{name} = {change.after:.4f} where the baseline has {change.before:.4f}, and may lose {most:g}"
+            failure = f"{name} fell from {change.before:.4f} to {change.after:.4f}; allowed drop {most:g}"
         elif drop > most:
             notice(f"{name} is {drop:.4f} lower than the baseline, which may be chance")
         if visible is not None and visible > most:
