@@ -251,6 +251,31 @@ def test_intervals_cover_the_gain_on_all_queries() -> None:
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(200)
 
 
+def test_intervals_of_systems_that_list_different_documents_cover() -> None:
+    """Two systems share two of their first five documents, and 0.4 of all are relevant."""
+    rng = np.random.default_rng(0)
+    ids = [f"d{i}" for i in range(8)]
+    listed = {"a": [0, 1, 2, 3, 4], "b": [0, 1, 5, 6, 7]}
+    runs: dict[str, dict[str, dict[str, float]]] = {name: {} for name in listed}
+    for query in range(200):
+        for name, documents in listed.items():
+            runs[name][str(query)] = {ids[d]: float(score) for d, score in zip(documents, rng.random(5), strict=True)}
+    data = retrieval_data("s", "none", dict.fromkeys(ids, "text"), {str(q): "query" for q in range(200)}, {})
+    pool = pool_of(data, runs, 5)
+    predictor = Predictor(pool, ["precision@5"], np.empty((0, len(pool.query))))
+    covered = []
+    for seed in range(150):
+        relevant = rng.random(len(pool.query)) < 0.4
+        drawn, probabilities = draw_pairs(predictor, 40, seed)
+        verdicts = relevant[pool.open[drawn]].astype(float)
+        of = estimate(predictor, drawn, verdicts, probabilities, len(drawn))
+        for system in range(2):
+            interval = of.metrics["precision@5", system]
+            truth = relevant[pool.ranks[system] <= 5].mean()
+            covered.append(interval.low <= truth <= interval.high)
+    assert np.mean(covered) >= 0.9
+
+
 # --- files
 
 
