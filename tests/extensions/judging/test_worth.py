@@ -354,7 +354,7 @@ def test_wrong_queries_are_refused(tmp_path: Path, name: str, text: str, problem
         ("ndcg", "--metrics ndcg@10: needs to know all relevant documents; with --queries give precision@5"),
         ("twice", "bm25: is given twice"),
         ("one name", "two systems have the name weak"),
-        ("reranker", "--with"),
+        ("reranker", "--with and --queries exclude each other"),
         ("tuned", "weight=auto is tuned on judged queries, and there are none; give a number"),
         ("worth", "--worth needs --queries"),
     ],
