@@ -118,7 +118,9 @@ def _log_odds(pool: JudgingPool, scores: np.ndarray) -> np.ndarray:
     has_known = pool.relevant[pool.query] > 0
     labels = pool.grades >= pool.level
     if len(set(labels[has_known].tolist())) < 2:
-        return -np.log1p(rank).sum(0)
+        # a document that a system does not list counts as the one after its last
+        after_last = int(pool.ranks[pool.ranks < NOWHERE].max(initial=0)) + 1
+        return -np.log1p(np.minimum(pool.ranks, after_last)).sum(0)
     odds: np.ndarray = (
         LogisticRegression(max_iter=500).fit(table[has_known], labels[has_known]).decision_function(table)
     )

@@ -81,9 +81,11 @@ def rank(data: RetrievalData, systems: Sequence[str], depth: int, device: str | 
     searchers = {}
     for spec in systems:
         searcher = retrieval.create(spec, device)
-        name = retrieval.stages_of(spec).label or searcher.spec
+        label = retrieval.registry_of(spec).parse(spec).label
+        name = label or searcher.spec
         if name in searchers:
-            raise UsageError(f"`systems=` {spec}: is given twice")
+            problem = f"two systems have the name {label}" if label else "is given twice"
+            raise UsageError(f"`systems=` {spec}: {problem}")
         searchers[name] = searcher
     check_searchers([*searchers.values()], [data])
     task = Retrieval(data)

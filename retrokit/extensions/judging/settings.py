@@ -44,6 +44,7 @@ class PooledSettings(Settings):
         flags=("--with",),
         names="rerankers,encoders",
         needs=("verdicts",),
+        excludes=("queries",),
     )
     device: str | None = common("device")
 

@@ -83,6 +83,7 @@ class Unjudged(PrintedRecord):
         false_negatives: the share of ``pairs`` that is relevant.
         recommended: verdicts for intervals of ±0.02 in the first metric; ``None`` without an estimate.
         note: why there is no estimate, or that it or the bounds say little; may be empty.
+        queries: how many queries without judgements the estimates are for; ``None`` of a test set.
         worth: a verdict on each system but the first, for queries without judgements.
     """
 
@@ -95,11 +96,12 @@ class Unjudged(PrintedRecord):
     false_negatives: PoweredEstimate | None = None
     recommended: int | None = None
     note: str = ""
+    queries: int | None = None
     worth: list[Worth] = field(default_factory=list)
 
     def sheets(self) -> list[Sheet]:
         """A row for each metric and system."""
-        if self.worth:
+        if self.queries is not None:
             return [self._sheet_of_estimates()]
         has = {name: any(getattr(row, name) is not None for row in self.metrics) for name in ("copies", "estimate")}
         columns = ["metric", "system", "judged", "as judged", "bounds"]
@@ -135,7 +137,8 @@ class Unjudged(PrintedRecord):
             notes.append("those of the differences hold together (Bonferroni)")
         notes += [worth.sentence for worth in self.worth]
         columns = ["metric", "system", "estimate", "95% interval"]
-        return Sheet(f"{self.name}: is it worth it?", columns, 2, rows, notes)
+        question = "is it worth it?" if self.worth else "what the verdicts say"
+        return Sheet(f"{self.name}: {question}", columns, 2, rows, notes)
 
     def _notes(self) -> list[str]:
         notes = [f"{self.pairs:,} pairs among the first {self.depth} of each query are not judged"]
@@ -381,6 +384,7 @@ def _with_estimates(result: Unjudged, pool: JudgingPool, estimates: Estimates, c
 def _with_worth(result: Unjudged, pool: JudgingPool, estimates: Estimates, least: float) -> Unjudged:
     """With intervals over the queries that people ask, and a verdict on each system but the first."""
     effort = Effort(result.verdicts, result.pairs, len(pool.queries))
+    comparisons = sum(row.against is not None for row in result.metrics)
     rows, worth = [], []
     for row in result.metrics:
         system = pool.systems.index(row.system)
@@ -390,12 +394,18 @@ def _with_worth(result: Unjudged, pool: JudgingPool, estimates: Estimates, least
         else:
             per_query = per_query - estimates.per_query[row.metric, 0]
             judging = estimates.differences[row.metric, system]
-            interval = over_queries(per_query, judging, comparisons=len(pool.systems) - 1)
+            interval = over_queries(per_query, judging, comparisons)
         rows.append(replace(row, estimate=interval.estimate))
         if row.against is not None:
             verdict, more = decide(interval, least, effort)
             worth.append(Worth(row.system, row.against, row.metric, verdict, interval.estimate, least, more))
-    return replace(result, metrics=rows, worth=worth, false_negatives=_within(estimates.relevant, 0.0, 1.0))
+    return replace(
+        result,
+        metrics=rows,
+        queries=len(pool.queries),
+        worth=worth,
+        false_negatives=_within(estimates.relevant, 0.0, 1.0),
+    )
 
 
 def _is_vague(row: CorrectedMetric, estimate: PoweredEstimate) -> bool:

@@ -54,6 +54,8 @@ class Worth:
         elif self.verdict == "unknown":
             answer = "not yet"
             reason = f"cannot be told; the gain over {self.against} is too near {threshold} for these queries"
+            if self.gain.low == self.gain.high:
+                reason = "cannot be told; every query gains the same; add queries"
         return f"{self.system}: {answer}. {numbers}: {reason}"
 
 

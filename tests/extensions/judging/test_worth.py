@@ -203,6 +203,32 @@ def test_intervals_of_several_comparisons_are_wider() -> None:
     assert exact.of_judging == pytest.approx(0.1)
 
 
+def test_comparisons_in_several_metrics_hold_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def half(*more: str) -> float:
+        result = worth_of(folder, ["weak", "good"], capsys, *more)
+        gain = result["worth"][0]["gain"]
+        return float(gain["high"] - gain["low"]) / 2
+
+    quantiles = 2.363846 / 2.045230  # of Student's t with 29 degrees of freedom, at 1 − 0.0125 and 1 − 0.025
+    assert half("--metrics", "precision@2,precision@1") / half() == pytest.approx(quantiles, rel=1e-4)
+
+
+def test_queries_that_all_gain_the_same_say_so() -> None:
+    same = Worth("a", "b", "precision@5", "unknown", PoweredEstimate(0.2, 0.2, 0.2), 0.0)
+    assert same.sentence == "a: not yet. +0.2000 precision@5 (+0.2000 … +0.2000): " + (
+        "cannot be told; every query gains the same; add queries"
+    )
+
+
+def test_one_system_without_judgements_has_estimates_only(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert worth_of(folder, ["good"], capsys)["queries"] == QUERIES
+    assert cli.run(words(folder, "estimate", ["good"], "--verdicts", folder / "verdicts.csv")) == 0
+    printed = capsys.readouterr().out
+    assert "intervals cover the choice of queries" in printed
+    assert "as judged" not in printed
+    assert "bounds" not in printed
+
+
 @pytest.mark.parametrize(
     ("verdict", "more", "sentence"),
     [
@@ -249,6 +275,34 @@ def test_intervals_cover_the_gain_on_all_queries() -> None:
         errors.append(interval.value - truth)
     assert np.mean(covered) > 0.95 - 5 * math.sqrt(0.05 * 0.95 / 200)
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(200)
+
+
+def test_intervals_of_systems_that_list_different_documents_cover() -> None:
+    """Two systems share two of their first five documents, and 0.4 of all are relevant. With 40 verdicts on documents
+    drawn alike, the interval of a system would be ±0.15 or more; uneven odds of the others widen it to ±0.27."""
+    rng = np.random.default_rng(0)
+    ids = [f"d{i}" for i in range(8)]
+    listed = {"a": [0, 1, 2, 3, 4], "b": [0, 1, 5, 6, 7]}
+    runs: dict[str, dict[str, dict[str, float]]] = {name: {} for name in listed}
+    for query in range(200):
+        for name, documents in listed.items():
+            runs[name][str(query)] = {ids[d]: float(score) for d, score in zip(documents, rng.random(5), strict=True)}
+    data = retrieval_data("s", "none", dict.fromkeys(ids, "text"), {str(q): "query" for q in range(200)}, {})
+    pool = pool_of(data, runs, 5)
+    predictor = Predictor(pool, ["precision@5"], np.empty((0, len(pool.query))))
+    covered, halves = [], []
+    for seed in range(150):
+        relevant = rng.random(len(pool.query)) < 0.4
+        drawn, probabilities = draw_pairs(predictor, 40, seed)
+        verdicts = relevant[pool.open[drawn]].astype(float)
+        of = estimate(predictor, drawn, verdicts, probabilities, len(drawn))
+        for system in range(2):
+            interval = of.metrics["precision@5", system]
+            truth = relevant[pool.ranks[system] <= 5].mean()
+            covered.append(interval.low <= truth <= interval.high)
+            halves.append((interval.high - interval.low) / 2)
+    assert np.mean(covered) >= 0.9
+    assert np.mean(halves) < 0.24
 
 
 # --- files
@@ -298,7 +352,9 @@ def test_wrong_queries_are_refused(tmp_path: Path, name: str, text: str, problem
         ("other queries", "is drawn from other unjudged pairs"),
         ("other systems", "is drawn from other unjudged pairs"),
         ("ndcg", "--metrics ndcg@10: needs to know all relevant documents; with --queries give precision@5"),
-        ("twice", "is given twice"),
+        ("twice", "bm25: is given twice"),
+        ("one name", "two systems have the name weak"),
+        ("reranker", "--with and --queries exclude each other"),
         ("tuned", "weight=auto is tuned on judged queries, and there are none; give a number"),
         ("worth", "--worth needs --queries"),
     ],
@@ -322,7 +378,11 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str],
     elif change == "ndcg":
         line += ["--metrics", "ndcg@10"]
     elif change == "twice":
-        line = words(folder, "estimate", ["weak", "weak"], "--verdicts", verdicts)
+        line = words(folder, "estimate", systems, "--systems", "bm25", "--systems", "bm25", "--verdicts", verdicts)
+    elif change == "one name":
+        line += ["--systems", f"run:{folder}/good.trec,name=weak"]
+    elif change == "reranker":
+        line += ["--with", "maxsim:static"]
     elif change == "tuned":
         line += ["--systems", "hybrid:a=bm25,b=static,weight=auto"]
     elif change == "worth":
