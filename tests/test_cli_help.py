@@ -71,10 +71,6 @@ def test_the_first_options_of_finetune_are_those_of_a_first_run(page) -> None:
     ]
 
 
-def test_a_corpus_is_one(page) -> None:
-    assert "--on CORPUS " in page("probe", "geometry", "--help")
-
-
 def test_a_value_has_a_placeholder_and_a_switch_has_none(page) -> None:
     shown = page("finetune", "--help-all", columns=140)
     assert "Usage: retrokit finetune [OPTIONS] [ENCODER]" in shown

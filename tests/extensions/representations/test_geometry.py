@@ -9,6 +9,7 @@ from scipy.stats import entropy, skew
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import NearestNeighbors
 
+from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
 from retrokit.extensions.representations.geometry import (
@@ -97,3 +98,9 @@ def test_bad_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         probe_geometry([encoder], f"beir:{tmp_path}")
     with pytest.raises(UsageError, match="`neighbours=` 0 is out of range"):
         probe_geometry([encoder], str(file), neighbours=0)
+
+
+def test_the_help_asks_for_a_corpus(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.run(["probe", "geometry", "--help"]) == 0
+    assert "--on CORPUS " in capsys.readouterr().out
