@@ -1,6 +1,5 @@
 """The parts of a third party's command (``docs/reference/extensions.md``); the commands here use the same."""
 
-from retrokit.cli.common import is_first_process as is_first_process
 from retrokit.cli.common import show as show
 from retrokit.cli.common import show_record as show_record
 from retrokit.cli.common import show_result as show_result
@@ -8,6 +7,7 @@ from retrokit.cli.config import options_of as options_of
 from retrokit.cli.config import typed as typed
 from retrokit.cli.entry import in_options as in_options
 from retrokit.cli.entry import wrong_use as wrong_use
+from retrokit.cli.streams import is_first_process as is_first_process
 from retrokit.cli.streams import readers_may_leave as readers_may_leave
 from retrokit.cli.training import DRY_RUN as DRY_RUN
 from retrokit.cli.training import TIME as TIME

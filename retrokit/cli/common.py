@@ -1,6 +1,5 @@
 """The application, its help pages, shared options, and output."""
 
-import os
 import re
 import shutil
 import textwrap
@@ -196,8 +195,3 @@ def show_record(as_json: bool, kind: str, record: Any, *more: Any) -> None:
     entry: Any = registry.entry(kind)
     parts = [] if as_json else [*entry.sheets_of(record), *more]
     show_result(as_json, kind, record.to_json(), *parts)
-
-
-def is_first_process() -> bool:
-    """Whether this process prints: the only one, or the first of those that a launcher started."""
-    return os.environ.get("RANK", "0") == "0"

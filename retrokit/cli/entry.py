@@ -16,10 +16,10 @@ import typer
 from typer.exceptions import TyperException
 
 from retrokit.cli.commands import CommandEntry, registry
-from retrokit.cli.common import is_first_process, option, placeholder
+from retrokit.cli.common import option, placeholder
 from retrokit.cli.root import app as app
 from retrokit.cli.root import application
-from retrokit.cli.streams import prepare_streams, print_at_once, printing
+from retrokit.cli.streams import is_first_process, prepare_streams, print_at_once, printing
 from retrokit.core import interrupts
 from retrokit.core.errors import DataError, Interrupted, RetrokitError, is_write_error
 from retrokit.core.notices import harmless, listening

@@ -3,7 +3,8 @@
 import os
 from dataclasses import replace
 
-from retrokit.cli.common import is_first_process, show_result
+from retrokit.cli.common import show_result
+from retrokit.cli.streams import is_first_process
 from retrokit.core.settings import common
 from retrokit.ranking.settings import ExportSettings
 

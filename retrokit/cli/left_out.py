@@ -12,6 +12,7 @@ import typer
 
 from retrokit.cli.commands import LeftOut, reranker_here, systems_here
 from retrokit.cli.settings import Option
+from retrokit.cli.streams import is_first_process
 from retrokit.core.notices import notice
 from retrokit.core.registry import quoted
 
@@ -106,7 +107,7 @@ class Substitutes:
 
     def follow(self) -> None:
         """Run the commands that follow, and name the next one; only in the first of several processes."""
-        if not self.follows or os.environ.get("RANK", "0") != "0":
+        if not self.follows or not is_first_process():
             return
         root: Any = self._context.find_root().command
         for default in self.taken:
@@ -137,13 +138,13 @@ class Substitutes:
 
 def left_out_of(left_out: Iterable[LeftOut], context: typer.Context) -> list[LeftOut]:
     """Those whose parameter has no value, unless another one makes it needless."""
-    taken = []
+    needed = []
     for default in left_out:
         is_needless = any(not _is_default(context, name) for name in default.unless)
         is_needless = is_needless or not default.is_needed(context.params)
         if _is_default(context, default.name) and not is_needless:
-            taken.append(default)
-    return taken
+            needed.append(default)
+    return needed
 
 
 def _texts(value: Any) -> list[str]:

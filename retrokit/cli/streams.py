@@ -9,6 +9,11 @@ from contextlib import contextmanager
 from retrokit.core.errors import DataError, disk_errors
 
 
+def is_first_process() -> bool:
+    """Whether this process prints: the only one, or the first of those that a launcher started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 class _Messages(io.TextIOWrapper):
     """Standard error. After a write error, as on a full disk, messages are dropped and the work continues."""
 

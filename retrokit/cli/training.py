@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrokit.cli.common import is_first_process, show, show_record, show_result
+from retrokit.cli.common import show, show_record, show_result
+from retrokit.cli.streams import is_first_process
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import imported

@@ -94,13 +94,13 @@ def _files(documents: int) -> list[list[Docstring]]:
     names = sorted(_python_files(root), key=lambda name: digest64(name.encode()))
     files = [_docstrings_of_file(root / name, name) for name in names]
     repeated = _repeated([docstring for file in files for docstring in file])
-    kept = []
+    distinct = []
     for file in files:
         file = [docstring for docstring in file if docstring.name not in repeated][:documents]
         if file:
-            kept.append(file)
+            distinct.append(file)
         documents -= len(file)
-    return kept
+    return distinct
 
 
 def _python_files(root: Path) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice
-from retrokit.core.registry import Entry, Param, Registry
+from retrokit.core.registry import Entry, Param, Registry, head_of
 from retrokit.data import DOCSTRINGS, DOCSTRINGS_TEXTS, DOCUMENTS
 from retrokit.data.beir import RetrievalData, corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.columns import used_columns
@@ -196,7 +195,7 @@ def beir_folder(source: str | Path) -> Path:
 def built_in_folder(source: str | Path) -> Path | None:
     """The folder of the built-in set, if ``source`` names that; ``./docstrings`` is a path."""
     text = str(source)
-    if re.split("[:,]", text, maxsplit=1)[0] != DOCSTRINGS:
+    if head_of(text) != DOCSTRINGS:
         return None
     return docstrings_of(registry.options(registry.parse(text))["documents"])
 

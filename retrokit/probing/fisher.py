@@ -356,7 +356,4 @@ def _training_pairs(spec: str) -> list[tuple[str, str]]:
 
 
 def _judged_pairs(spec: str) -> list[tuple[str, str]]:
-    task = read_retrieval(spec)
-    documents = dict(zip(task.data.document_ids, task.data.documents, strict=True))
-    queries = dict(zip(task.data.query_ids, task.data.queries, strict=True))
-    return list(dict.fromkeys((queries[query], documents[document]) for query, document in task.data.pairs()))
+    return list(dict.fromkeys(read_retrieval(spec).data.pairs_of_texts()))

@@ -242,9 +242,9 @@ def _pairs_at(task: NearMisses, positions: np.ndarray) -> Pairs:
 
 def _turned(pairs: Pairs) -> Pairs:
     """Each first text with the second one of the next pair, unless that is one of its own as well."""
-    own = set(pairs)
+    given_pairs = set(pairs)
     turned = [(first, pairs[index - 1][1]) for index, (first, _) in enumerate(pairs)]
-    return [pair for pair in turned if pair not in own]
+    return [pair for pair in turned if pair not in given_pairs]
 
 
 def _cases(task: NearMisses) -> Iterator[EditCase]:

@@ -427,13 +427,11 @@ def _read(settings: StressSettings) -> Corpus:
     task = read_retrieval(settings.on)
     notice(task.describe())
     data = task.data
-    queries = dict(zip(data.query_ids, data.queries, strict=True))
-    documents = dict(zip(data.document_ids, data.documents, strict=True))
     best: dict[str, str] = {}
     for query, document in sorted(data.pairs(), key=lambda pair: -data.qrels[pair[0]][pair[1]]):
         best.setdefault(query, document)
     judged = (
-        TextToEdit(query, documents[document], queries[query], translations.get(query))
+        TextToEdit(query, data.documents_by_id[document], data.queries_by_id[query], translations.get(query))
         for query, document in best.items()
     )
     return Corpus(settings.on, judged, task.documents)

@@ -215,7 +215,7 @@ class PooledRuns:
     @property
     def digest(self) -> str:
         """Of the pairs that nobody judged, by the text of the query and the document's id."""
-        texts = dict(zip(self.data.query_ids, self.data.queries, strict=True))
+        texts = self.data.queries_by_id
         pool = self.pool
         ids = ((pool.queries[pool.query[pair]], pool.documents[pair]) for pair in pool.open.tolist())
         return digest_of(sorted((query, texts[query], document) for query, document in ids))
@@ -313,7 +313,7 @@ def _predictor(pooled: PooledRuns, settings: PooledSettings, store: Shards) -> P
 
 def pool_texts(data: RetrievalData, pool: JudgingPool, pairs: np.ndarray) -> tuple[list[str], list[str]]:
     """The query and the document of each of the ``pairs`` of a pool."""
-    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    texts = data.documents_by_id
     queries = [data.queries[pool.query[pair]] for pair in pairs.tolist()]
     return queries, [texts[pool.documents[pair]] for pair in pairs.tolist()]
 
