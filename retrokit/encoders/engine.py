@@ -10,7 +10,7 @@ import ctypes
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -27,7 +27,7 @@ from retrokit.encoders.base import Batch
 from retrokit.encoders.towers import keywords, tower_of
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import CrossEncoder, SentenceTransformer
 
 CHUNK = 512  # texts tokenised in one call, while a GPU computes the chunk before
 IMAGES = 32  # decoded and computed at once
@@ -44,6 +44,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of options in glibc's malloc.
 
 Features = tuple[np.ndarray, dict[str, Any]]
 """A batch of a chunk: its positions in the chunk ``[b]``, and the features of its texts."""
+
+Chunk = tuple[np.ndarray, dict[str, Any]]
+"""Positions ``[c]`` in all texts, and the features of these texts."""
 
 
 @torch.inference_mode()
@@ -63,6 +66,26 @@ def batches(
                 positions.append(items[chunk[rows]])
                 embeddings.append(embeddings_of(tower, features, role).float().cpu().numpy())
             yield np.concatenate(positions), np.concatenate(embeddings)
+
+
+@torch.inference_mode()
+def pair_scores(model: CrossEncoder, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+    """The scores of query i with document i by a cross-encoder, after its activation: float32 ``[n]`` of one output,
+    else ``[n, outputs]``, as ``CrossEncoder.predict`` gives them. The first module computes in its weights' type."""
+    prompt = None if model.default_prompt_name is None else model.prompts[model.default_prompt_name]
+    order = longest_first([query + document for query, document in zip(queries, documents, strict=True)])
+
+    def features_of(chunk: np.ndarray) -> dict[str, Any]:
+        return model.preprocess([(queries[i], documents[i]) for i in chunk], prompt=prompt)
+
+    scores = np.empty((len(order), model.num_labels), dtype=np.float32)
+    dtype = next(model.parameters()).dtype
+    for chunk, outputs in _computed(model, _in_background(order, CHUNK, features_of), dtype, {}):
+        for rows, features in outputs:
+            for module in list(model)[1:]:
+                features = module(features)
+            scores[chunk[rows]] = model.activation_fn(features["scores"]).float().cpu().numpy()
+    return scores[:, 0] if model.num_labels == 1 else scores
 
 
 @torch.inference_mode()
@@ -168,45 +191,7 @@ def _outputs(
     model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None, dtype: torch.dtype
 ) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
     """Chunks of positions in ``texts``, all of one modality, each with the first module's float32 outputs."""
-    from retrokit.encoders.packed import computing
-
-    device = model.device
-    if device.type == "cpu":
-        keep_freed()
-    model.eval()
-    transformer, options = computing(model[0], dtype), keywords(model, 0, role)
-    order = longest_first(texts)
-    with progress(f"encoding {role} texts", len(texts), "texts") as advance:
-        max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
-
-        def computed(prepared: Iterator[Features]) -> Iterator[Features]:
-            nonlocal max_tokens, max_items
-            waiting: list[Features] = []
-            while batch_of_rows := waiting.pop() if waiting else next(prepared, None):
-                rows, batch = batch_of_rows
-                try:
-                    features = _forward(transformer, batch, device, **options)
-                except torch.OutOfMemoryError:
-                    waiting += _halves(rows, batch, device)
-                    if _is_by_items(batch, len(rows)):
-                        max_items = len(rows) // 2
-                    else:
-                        max_tokens = max(1, max_tokens // 2)
-                    notice(f"the memory of {device} ran out: on with batches of half the size")
-                    continue
-                yield rows, features
-                advance(len(rows))
-
-        for chunk, features in _tokenised(model, texts, order, role, prompt):
-            yield chunk, computed(_batches(features, len(chunk), max_tokens, max_items))
-
-
-def _tokenised(
-    model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
-) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
-    """Chunks of ``order`` with their features; the next one is prepared in the background while the model computes."""
     size = IMAGES if len(texts) and isinstance(texts[0], Image) else CHUNK
-    chunks = [order[start : start + size] for start in range(0, len(order), size)]
     limit = token_limit(model, role)
 
     def features(chunk: np.ndarray) -> dict[str, Any]:
@@ -217,12 +202,63 @@ def _tokenised(
             return _bags(model, starts, role, prompt)
         return preprocess(model, starts, prompt, role)
 
+    with progress(f"encoding {role} texts", len(texts), "texts") as advance:
+        chunks = _in_background(longest_first(texts), size, features)
+        for chunk, outputs in _computed(model, chunks, dtype, keywords(model, 0, role)):
+            yield chunk, _counted(outputs, advance)
+
+
+def _counted(outputs: Iterator[Features], advance: Callable[[int], None]) -> Iterator[Features]:
+    for rows, features in outputs:
+        yield rows, features
+        advance(len(rows))
+
+
+def _computed(
+    model: SentenceTransformer | CrossEncoder, chunks: Iterator[Chunk], dtype: torch.dtype, options: Mapping[str, Any]
+) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
+    """Each chunk with the float32 outputs of the model's first module, which computes in ``dtype``."""
+    from retrokit.encoders.packed import computing
+
+    device = model.device
+    if device.type == "cpu":
+        keep_freed()
+    model.eval()
+    transformer = computing(model[0], dtype)
+    max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
+
+    def outputs_of(prepared: Iterator[Features]) -> Iterator[Features]:
+        nonlocal max_tokens, max_items
+        waiting: list[Features] = []
+        while batch_of_rows := waiting.pop() if waiting else next(prepared, None):
+            rows, batch = batch_of_rows
+            try:
+                features = _forward(transformer, batch, device, **options)
+            except torch.OutOfMemoryError:
+                waiting += _halves(rows, batch, device)
+                if _is_by_items(batch, len(rows)):
+                    max_items = len(rows) // 2
+                else:
+                    max_tokens = max(1, max_tokens // 2)
+                notice(f"the memory of {device} ran out: on with batches of half the size")
+                continue
+            yield rows, features
+
+    for chunk, features in chunks:
+        yield chunk, outputs_of(_batches(features, len(chunk), max_tokens, max_items))
+
+
+def _in_background(
+    order: np.ndarray, size: int, features_of: Callable[[np.ndarray], dict[str, Any]]
+) -> Iterator[Chunk]:
+    """Chunks of ``order`` with their features; the next one is prepared in the background while the model computes."""
+    chunks = [order[start : start + size] for start in range(0, len(order), size)]
     with ThreadPoolExecutor(1, "tokenise") as background:
-        submitted = deque([background.submit(features, chunk) for chunk in chunks[:1]])
+        submitted = deque([background.submit(features_of, chunk) for chunk in chunks[:1]])
         for number, chunk in enumerate(chunks, start=1):
             chunk_features = submitted.popleft().result()
             if number < len(chunks):
-                submitted.append(background.submit(features, chunks[number]))
+                submitted.append(background.submit(features_of, chunks[number]))
             yield chunk, chunk_features
 
 

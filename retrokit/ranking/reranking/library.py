@@ -31,6 +31,7 @@ from retrokit import encoders
 from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.core.notices import notice
 from retrokit.data.runs import is_run, read_run
+from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.checks import PROBES, UNUSED, check_positions, positions_of, whole_weights
@@ -146,9 +147,6 @@ def _said() -> Iterator[list[logging.LogRecord]]:
         library.propagate = before[1]
 
 
-CPU_PAIRS = 32  # pairs of a batch
-GPU_PAIRS = 256
-
 _HEAD = "ForSequenceClassification"
 _RELEVANT = ("label_1", "1", "relevant", "positive", "true", "yes", "entailment", "duplicate")
 
@@ -157,9 +155,7 @@ class CrossEncoderReranker(ModelReranker):
     """Scores pairs with a cross-encoder, after the model's own activation; higher is better."""
 
     def library_scores(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        pairs = list(zip(queries, documents, strict=True))
-        batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
-        scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
+        scores = engine.pair_scores(self.model, queries, documents)
         return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
 
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
