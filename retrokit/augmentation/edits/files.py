@@ -87,6 +87,7 @@ def write_near_misses(settings: NearMissSettings) -> Written:
             per_family=settings.per_family,
             split=settings.split,
             counts=counts,
+            ahead=iter if writer is None else writer.ahead,
         )
         streams = {split: stack.enter_context(writing(file)) for split, file in files.items()}
         for split, near_miss in triplets:
@@ -117,7 +118,7 @@ def _sources(
     prompts = prompts_of(families, settings.prompts or wording_for(model))
     max_tokens = settings.max_tokens or BUDGET
     with open_writer(model, families, prompts, store, max_tokens, settings.concurrency, counts) as writer:
-        yield writer.families, writer.ahead(texts), writer
+        yield writer.families, texts, writer
 
 
 def near_miss_families(names: Sequence[str]) -> tuple[Family, ...]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from retrokit.augmentation.edits import tags as c5
 from retrokit.augmentation.edits.family import Family, Rewriting, written
 from retrokit.augmentation.edits.patterns import EXAMPLE, Condition, Test, lexicon, read_condition, read_swaps, text
-from retrokit.augmentation.edits.sentence import Change, Named, Phrase, Sentence, View, inflected, lemma
+from retrokit.augmentation.edits.sentence import Change, Named, Phrase, Sentence, View, inflected, is_of_name, lemma
 from retrokit.augmentation.edits.subject import Subject
 
 LEXICON = lexicon(__package__)
@@ -63,7 +63,8 @@ def _describes(kind: str, view: View, index: int) -> bool:
 CONDITIONS: dict[str, Test[View]] = {
     "a-place": partial(_begins, "places"),
     "a-text": partial(_begins, "texts"),
-    "a-clause": lambda view, at: (phrase := view.starting.get(at)) is not None and view.tags[phrase.end] in c5.FINITE,
+    "a-clause": lambda view, at: (phrase := view.starting.get(at)) is not None and view.tags[view.extended(phrase, "fP").end] in c5.FINITE,
+    "is-text": lambda view, at: view.is_noun(at) and lemma(view.words[at], "NOUN") in WORDS["texts"],
     "of-place": partial(_describes, "places"),
     "of-text": partial(_describes, "texts"),
     "of-event": partial(_describes, "happenings"),
@@ -345,6 +346,8 @@ def from_place(view: View, index: int) -> Named | None:
 
 def _is_place(view: View, phrase: Phrase) -> bool:
     is_name = view.tags[phrase.head] == "NP0" and view.words[phrase.head] not in WORDS["calendar"]
+    if is_name and is_of_name(view.sentence.tokens[phrase.head].text):
+        return False  # English, Japanese
     return is_name or view.head(phrase) in WORDS["places"]
 
 
@@ -400,7 +403,7 @@ def _stands_free(sentence: Sentence, index: int) -> bool:
     token, text = sentence.tokens[index], sentence.text
     if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
         return False
-    return set("-/–'\"‘’").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
+    return set("-‐‑/–'\"‘’").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
 
 
 def _quoted_or_bracketed(view: View) -> set[int]:
@@ -429,6 +432,8 @@ def _names_the_opposite(view: View, swap: Named) -> bool:
     new = set(filter(str.isalpha, added)) - removed - WORDS["function-words"]
     if any(_is_in(word, f" {others} ") for word in new):
         return True
+    if any(f" {word} " in f" {others} " for word in removed if word.isalpha() and word not in WORDS["function-words"]):
+        return True  # what stays elsewhere would speak against it
     return any(_OPPOSED[word] in view.words for word in removed & _OPPOSED.keys())
 
 
