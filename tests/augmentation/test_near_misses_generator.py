@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from retrokit.augmentation.edits.family import Family, Rewriting, load_families
 from retrokit.augmentation.edits.files import near_miss_families
-from retrokit.augmentation.edits.generator import NearMiss, near_misses
+from retrokit.augmentation.edits.generator import NearMiss, Text, near_misses
 from retrokit.augmentation.edits.running_text import RULES, why_not
 from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.settings import NearMissSettings
@@ -73,18 +73,46 @@ def test_the_kind_is_drawn_before_the_edit() -> None:
     assert drawn.pvalue > LEAST_P
 
 
-def test_quotas_are_exact_and_reading_stops() -> None:
+def test_quotas_are_exact() -> None:
     counts: Counter[str] = Counter()
-    texts = iter(SENTENCES)
-    found = list(near_misses(texts, BOTH, per_family=21, split=0.8, counts=counts))
+    found = list(near_misses(SENTENCES, BOTH, per_family=21, split=0.8, counts=counts))
     assert Counter((split, miss.family) for split, miss in found) == {
         ("train", "deny"): 17,
         ("train", "move"): 17,
         ("test", "deny"): 4,
         ("test", "move"): 4,
     }
-    assert next(texts, None) is not None
     assert not [key for key in counts if key.startswith("missing")]
+
+
+def drawn(texts: Sequence[str], seed: int = 0) -> list[str]:
+    return [miss.anchor for _, miss in near_misses(texts, BOTH[:1], seed=seed, per_family=20)]
+
+
+def test_a_quota_is_drawn_from_all_texts_by_the_seed() -> None:
+    """Of sentences in any order, in texts of any length, the same come out; they are not those at the head."""
+    chosen = drawn(SENTENCES)
+    assert len({*chosen}) == 20
+    numbers = sorted(SENTENCES.index(anchor) for anchor in chosen)
+    thirds = [sum(number * 3 // len(SENTENCES) == third for number in numbers) for third in range(3)]
+    assert min(thirds) >= 2
+    assert drawn(SENTENCES[::-1]) == chosen
+    assert drawn([" ".join(SENTENCES[at : at + 7]) for at in range(0, len(SENTENCES), 7)]) == chosen
+    assert drawn(SENTENCES, seed=1) != chosen
+
+
+def test_a_language_model_is_asked_for_drawn_sentences_only() -> None:
+    """With a quota nothing but the drawn sentences is read ahead, until the quota is full."""
+    asked: list[object] = []
+
+    def ahead(texts: Iterable[Text]) -> Iterator[Text]:
+        for text in texts:
+            asked.append(text)
+            yield text
+
+    found = list(near_misses(SENTENCES, BOTH[:1], per_family=5, ahead=ahead))
+    assert [(miss.anchor, miss.positive) for _, miss in found] == asked[:5]
+    assert len(asked) < len(SENTENCES)
 
 
 def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:

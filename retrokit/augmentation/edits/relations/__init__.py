@@ -432,9 +432,16 @@ def _names_the_opposite(view: View, swap: Named) -> bool:
     new = set(filter(str.isalpha, added)) - removed - WORDS["function-words"]
     if any(_is_in(word, f" {others} ") for word in new):
         return True
-    if any(f" {word} " in f" {others} " for word in removed if word.isalpha() and word not in WORDS["function-words"]):
-        return True  # what stays elsewhere would speak against it
+    if any(_stands_elsewhere(view, index) for index in changed if view.words[index] not in added):
+        return True
     return any(_OPPOSED[word] in view.words for word in removed & _OPPOSED.keys())
+
+
+def _stands_elsewhere(view: View, index: int) -> bool:
+    """Whether a content word stands in the sentence again, where it would speak against the swap."""
+    word = (view.words[index], view.tags[index])
+    pairs = list(zip(view.words, view.tags, strict=True))
+    return word[0].isalpha() and word[0] not in WORDS["function-words"] and pairs.count(word) > 1
 
 
 _OPPOSED = {"more": "less", "most": "least", "less": "more", "fewer": "more", "least": "most"}
