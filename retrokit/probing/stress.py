@@ -453,6 +453,9 @@ def _edited(settings: StressSettings, families: Sequence[Family], corpus: Corpus
             edits = edit_set(sample, model.families, settings.seed, model.ahead)
     if not edits.cases:
         raise DataError(corpus.name, "contains no sentence that a rule can edit")
+    edited = {case.edit.family for case in edits.cases}
+    if absent := [family.name for family in families if family.name not in edited]:
+        notice(f"no edits in these texts: {', '.join(absent)}")
     if settings.encoders and not any(case.unrelated for case in edits.cases):
         raise DataError(corpus.name, "contains one text that a rule can edit; systems need a second, unrelated one")
     return edits

@@ -61,6 +61,7 @@ def _describes(kind: str, view: View, index: int) -> bool:
 
 
 CONDITIONS: dict[str, Test[View]] = {
+    "question": lambda view, at: view.words[view.size - 1] == "?",
     "a-place": partial(_begins, "places"),
     "a-text": partial(_begins, "texts"),
     "a-clause": lambda view, at: (phrase := view.starting.get(at)) is not None and view.tags[view.extended(phrase, "fP").end] in c5.FINITE,
@@ -432,13 +433,13 @@ def _names_the_opposite(view: View, swap: Named) -> bool:
     new = set(filter(str.isalpha, added)) - removed - WORDS["function-words"]
     if any(_is_in(word, f" {others} ") for word in new):
         return True
-    if any(_stands_elsewhere(view, index) for index in changed if view.words[index] not in added):
+    if any(_is_repeated(view, index) for index in changed if view.words[index] not in added):
         return True
     return any(_OPPOSED[word] in view.words for word in removed & _OPPOSED.keys())
 
 
-def _stands_elsewhere(view: View, index: int) -> bool:
-    """Whether a content word stands in the sentence again, where it would speak against the swap."""
+def _is_repeated(view: View, index: int) -> bool:
+    """Whether a content word is in the sentence again, where it would contradict the swap."""
     word = (view.words[index], view.tags[index])
     pairs = list(zip(view.words, view.tags, strict=True))
     return word[0].isalpha() and word[0] not in WORDS["function-words"] and pairs.count(word) > 1
