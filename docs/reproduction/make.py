@@ -104,8 +104,9 @@ def keys(where: str) -> list[str]:
         if not re.search(r"\d", word):
             continue
         if words[position - 1] == "to":
-            first = int(words[position - 2])
-            found += [f"{kind}{number}" for number in range(first + 1, int(word))]
+            prefix = word.rstrip("0123456789")
+            first, last = (int(end.removeprefix(prefix)) for end in (words[position - 2], word))
+            found += [f"{kind}{prefix}{number}" for number in range(first + 1, last)]
         found.append(kind + word)
     return found
 
