@@ -118,9 +118,10 @@ def carried(claim: Record, run: Record) -> tuple[str, str]:
         return "cannot tell", "no interval"
     over, seeds = ABOUT[claim["about"]]
     if over and claim["over"] != over:
-        return "cannot tell", f"the interval is over {claim['over']}, not over {over}"
-    if over and run["seeds"][seeds] < TRAININGS:
-        return "cannot tell", f"{over}: {run['seeds'][seeds]} of {TRAININGS}"
+        return "cannot tell", f"over {claim['over']}, not {over}"
+    number_of_seeds = run["seeds"].get(seeds, 0) if over else TRAININGS
+    if number_of_seeds < TRAININGS:
+        return "cannot tell", f"{number_of_seeds} {over}, {TRAININGS} are needed"
     is_inside = True
     for effect in effects:
         (low, high), (lowest, highest) = effect["interval"], effect["predicts"]
@@ -143,7 +144,7 @@ def problems_of_verdict(claim: Record, run: Record) -> Iterator[str]:
     carries, why = carried(claim, run)
     if "undecided" in claim:
         carries, why = "cannot tell", claim["undecided"]
-    verdict = claim["verdict"].removeprefix("proxy ")
+    verdict = claim["verdict"]
     if verdict != carries:
         yield f"{verdict}, but its effects carry: {carries} ({why})"
 
@@ -192,10 +193,10 @@ def problems() -> Iterator[str]:
             yield from (f"{kind} {name}: {field}?" for field in sorted(unknown))
             yield from (f"{kind} {name}: data {one}?" for one in set(record.get("data", [])) - folders.keys())
     for name, claim in claims.items():
-        verdict = str(claim.get("verdict")).removeprefix("proxy ")
+        verdict = str(claim.get("verdict"))
         if verdict not in VERDICTS:
             yield f"claims {name}: verdict unknown"
-        if verdict == "not tested":
+        elif verdict == "not tested":
             if "why" not in claim:
                 yield f"claims {name}: no why"
         elif claim.get("run") not in runs or not claim.get("checks"):
@@ -203,8 +204,9 @@ def problems() -> Iterator[str]:
         else:
             yield from (f"claims {name}: {problem}" for problem in problems_of_verdict(claim, runs[claim["run"]]))
         for check in claim.get("checks", []):
-            if len({"at", "line"} & check.keys()) != 1 or not {"value", "within"} <= check.keys():
-                yield f"claims {name}: a check takes at or line, value, within"
+            is_figure = {"value", "within"} <= check.keys() or "least" in check
+            if len({"at", "line"} & check.keys()) != 1 or not is_figure:
+                yield f"claims {name}: a check takes at or line, and value and within, or least"
     for name, run in runs.items():
         if {"pretraining", "finetuning"} != run.get("seeds", {}).keys():
             yield f"runs {name}: seeds takes pretraining and finetuning"
@@ -270,17 +272,17 @@ def number(value: float) -> str:
     return f"{value:+g}".replace("-", "−") if value else "0"
 
 
-def noted(name: str, claim: Record) -> str:
+def noted(name: str, claim: Record, run: Record) -> str:
     """What the row of a claim leaves out."""
     parts = []
     if claim["published"] not in says(claim) + "none":
         parts.append(f"Paper: {claim['published']}.")
-    if claim["figure"] != claim.get("ours", claim["figure"]):
-        parts.append(f"Here: {claim['figure']}.")
     intervals = [f"{one['name']} {' to '.join(map(number, one['interval']))}" for one in claim.get("effects", [])]
-    if intervals:
+    if intervals and claim["over"] != "nothing":
         parts.append(f"95% over {claim['over']}: {'; '.join(intervals)}.")
-    parts += [claim[field] for field in ("undecided", "note", "why") if field in claim]
+    if claim["verdict"] == "cannot tell":
+        parts.append("Cannot tell: " + claim.get("undecided", carried(claim, run)[1] + "."))
+    parts += [claim[field] for field in ("note", "why") if field in claim]
     return f"- `{name}`: {' '.join(parts)}" if parts else ""
 
 
@@ -288,7 +290,7 @@ def folded(run: Record, claims: dict[str, Record]) -> list[str]:
     """A run and the notes of its claims, folded."""
     facts = "Seeds: {seeds[pretraining]}/{seeds[finetuning]}.".format(**run)
     lines = ["", f"<details><summary>{run['title']}</summary>", "", facts, ""]
-    lines += filter(None, (noted(name, claim) for name, claim in claims.items()))
+    lines += filter(None, (noted(name, claim, run) for name, claim in claims.items()))
     lines += [f"\n![{text}](../pictures/{file})" for file, text in run.get("pictures", {}).items()]
     return [*lines, "", "</details>"]
 
@@ -326,7 +328,7 @@ def tables() -> str:
         rows = []
         for place in keys(content.get("contains", "")):
             claims = [claim for claim in content["claims"].values() if {place, whole(place)} & set(named(claim))]
-            verdicts = dict.fromkeys(claim["verdict"].removeprefix("proxy ") for claim in claims)
+            verdicts = dict.fromkeys(claim["verdict"] for claim in claims)
             if verdicts:
                 rows.append(row(label(place), ", ".join(verdicts)))
         rows += [row(one["where"], f"not run: {one['what']}; {one['why']}") for one in content.get("missing", [])]
@@ -340,7 +342,7 @@ def index() -> str:
     texts, counts, folders = read("index"), [], []
     for key in PAPERS:
         content = read(key.lower())
-        verdicts = [claim["verdict"].removeprefix("proxy ") for claim in content["claims"].values()]
+        verdicts = [claim["verdict"] for claim in content["claims"].values()]
         numbers = (verdicts.count(verdict) for verdict in VERDICTS)
         counts.append(row(f"[{content['title']}]({key.lower()}.md)", *numbers, len(content.get("missing", []))))
     for name, folder in data().items():

@@ -7,7 +7,8 @@ python docs/reproduction/reproduce.py --list
 python docs/reproduction/reproduce.py --show mag-t12-auto   all that was recorded of a row, or of a benchmark
 python docs/reproduction/reproduce.py --check               refuse a verdict that its intervals do not carry
 
-A figure is ok within the claim's tolerance, near within three times that, else fail. The last line is the worst.
+A figure is ok within the claim's tolerance, near within three times that, else fail. A count, such as that of tests
+that pass, is ok if it is at least the recorded one. The last line is the worst.
 OUT is where runs write (default: runs/ and the run's name). A run without files of its own leaves its output there.
 Exit status: 0 for ok and near, 1 for fail, 2 for an unknown row, a package or data that are missing, or a test that
 is skipped, 130 after Ctrl-C.
@@ -78,6 +79,11 @@ def judge(output: str, checks: list[dict[str, Any]]) -> str:
         except (LookupError, ValueError) as error:
             print(f"fail  {name}: no figure ({error})")
             worst = 2
+            continue
+        if "least" in check:
+            verdict = 0 if value >= check["least"] else 2
+            print(f"{WORDS[verdict]:<5} {name}: at least {check['least']:g}, now {value:g}")
+            worst = max(worst, verdict)
             continue
         distance = abs(value - check["value"]) * (1 - 1e-9)
         verdict = 0 if distance <= check["within"] else 1 if distance <= 3 * check["within"] else 2
