@@ -149,8 +149,8 @@ def problems_of_verdict(claim: Record, run: Record) -> Iterator[str]:
         yield f"{verdict}, but its effects carry: {carries} ({why})"
 
 
-def whole(key: str) -> str:
-    """The table or the figure of one of its parts: `1` of `1a`."""
+def without_letter(key: str) -> str:
+    """The number of a table or a figure without the letter of a panel: `1` of `1a`."""
     return key.rstrip("abcd")
 
 
@@ -172,10 +172,10 @@ def problems_of_coverage() -> Iterator[str]:
         entries = [*content.get("claims", {}).values(), *content.get("missing", [])]
         covered = [key for entry in entries for key in named(entry)]
         for key in contained:
-            if not {key, whole(key)} & set(covered):
+            if not {key, without_letter(key)} & set(covered):
                 yield f"{paper}: no claim and no missing entry for {label(key)}"
         for key in dict.fromkeys(covered):
-            if key not in {*contained, *map(whole, contained)}:
+            if key not in {*contained, *map(without_letter, contained)}:
                 yield f"{paper}: contains no {label(key)}"
 
 
@@ -327,7 +327,7 @@ def tables() -> str:
         content = read(key.lower())
         rows = []
         for place in keys(content.get("contains", "")):
-            claims = [claim for claim in content["claims"].values() if {place, whole(place)} & set(named(claim))]
+            claims = [claim for claim in content["claims"].values() if {place, without_letter(place)} & set(named(claim))]
             verdicts = dict.fromkeys(claim["verdict"] for claim in claims)
             if verdicts:
                 rows.append(row(label(place), ", ".join(verdicts)))
