@@ -268,8 +268,8 @@ def matrix(key: str, runs: dict[str, Record]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """An end of an interval, with its sign."""
-    return f"{value:+g}".replace("-", "−") if value else "0"
+    """An end of an interval, with a sign for minus."""
+    return f"{value:g}".replace("-", "−")
 
 
 def noted(name: str, claim: Record, run: Record) -> str:
