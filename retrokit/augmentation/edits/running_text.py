@@ -47,7 +47,10 @@ def sentences_in(text: str) -> Iterator[str]:
             yield sentence
 
 
-_BROKEN = re.compile("[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|(?:\\.\\.\\.|…|[,;:(–-])$|^[^\\w\"“(‘'$£€]")
+_BROKEN = re.compile(
+    "[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|"
+    "(?:\\.\\.\\.|…|[,;:(–-])$|^[^\\w\"“(‘'$£€]"
+)
 _RUN_ON = re.compile(
     r"^(?:[A-Z]{4,}/?|AIMS?)(?: [A-Z/&]{2,})*:? [A-Z0-9]|^(?:OBJECTIVES?|BACKGROUND|METHODS?|RESULTS?|CONCLUSIONS?) "
     r"|\b[A-Z]{4,} (?:A|An|The|This|These|In|If|For) [a-z]"  # a label inside

@@ -64,7 +64,9 @@ CONDITIONS: dict[str, Test[View]] = {
     "question": lambda view, at: view.words[view.size - 1] == "?",
     "a-place": partial(_begins, "places"),
     "a-text": partial(_begins, "texts"),
-    "a-clause": lambda view, at: (phrase := view.starting.get(at)) is not None and view.tags[view.extended(phrase, "fP").end] in c5.FINITE,
+    "a-clause": lambda view, at: (
+        (phrase := view.starting.get(at)) is not None and view.tags[view.extended(phrase, "fP").end] in c5.FINITE
+    ),
     "is-text": lambda view, at: view.is_noun(at) and lemma(view.words[at], "NOUN") in WORDS["texts"],
     "of-place": partial(_describes, "places"),
     "of-text": partial(_describes, "texts"),
