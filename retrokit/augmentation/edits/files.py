@@ -32,7 +32,7 @@ from retrokit.llm.store import default_store
 
 @dataclass(frozen=True)
 class Written:
-    """The ``files``, the ``counts`` of :func:`near_misses`, the ``families``, and a summary of a language model's calls."""
+    """The ``files``, the ``counts`` of :func:`near_misses`, the ``families``, and a summary of a model's calls."""
 
     files: tuple[str, ...]
     counts: Counter[str]

@@ -1,6 +1,8 @@
-"""Near-misses of relation: a word gives way to its converse or opposite. COMP's family is ``spatial`` (3.1, D.1): place,
-direction, containment and order in space, *into* to *out of*. Others have their own names: ``time``, *before* to
-*after*; ``degree``, *larger* to *smaller*; ``action``, *rose* to *fell*; ``cause``, *because of* to *despite*.
+"""Near-misses of relation: a word gives way to its converse or opposite.
+
+COMP's family is ``spatial`` (3.1, D.1): place, direction, containment and order in space, *into* to *out of*. Others
+have their own names: ``time``, *before* to *after*; ``degree``, *larger* to *smaller*; ``action``, *rose* to *fell*;
+``cause``, *because of* to *despite*.
 
 The words of a family are in the file of its name; a rule decides where one may be swapped. An idiom, a name, a quotation, another reading of the
 word, or one side of a contrast that the sentence itself draws (*before and after*) stays as it is. Relations that read
