@@ -4,9 +4,9 @@ COMP's family is ``spatial`` (3.1, D.1): place, direction, containment and order
 have their own names: ``time``, *before* to *after*; ``degree``, *larger* to *smaller*; ``action``, *rose* to *fell*;
 ``cause``, *because of* to *despite*.
 
-The words of a family are in the file of its name; a rule decides where one may be swapped. An idiom, a name, a quotation, another reading of the
-word, or one side of a contrast that the sentence itself draws (*before and after*) stays as it is. Relations that read
-the same both ways (*next to*, *between*, *similar to*) are in no table.
+The words of a family are in the file of its name; a rule decides where one may be swapped. An idiom, a name, a
+quotation, another reading of the word, or one side of a contrast that the sentence itself draws (*before and after*)
+stays as it is. Relations that read the same both ways (*next to*, *between*, *similar to*) are in no table.
 """
 
 import re
