@@ -50,14 +50,21 @@ class Encoder(Protocol):
 
     Attributes:
         spec: the canonical spec it was created from; its name in messages.
+        label: the name that the spec gives it; empty: none.
         similarity: what it scores with by default.
         had_normalize: whether a Normalize layer at its end was taken off.
     """
 
     spec: str
+    label: str = ""
     similarity: Similarity
     had_normalize: bool = False
     _announced: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in results."""
+        return self.label or self.spec
 
     @property
     def dimension(self) -> int:

@@ -266,7 +266,20 @@ def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path
     run()
     (file,) = files(tmp_path)
     content = json.loads(file.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    names = {"checksum", "kind", "version", "key", "asked", "shown", "training", "added", "made", "result"}
+    names = {
+        "checksum",
+        "kind",
+        "version",
+        "key",
+        "asked",
+        "shown",
+        "training",
+        "added",
+        "made",
+        "result",
+        "label",
+        "spec",
+    }
     assert set(content) == names
     assert set(content["key"]) == {
         *("encoder", "similarity", "task", "precision", "dims", "fingerprint", "learned", "data", "device"),
