@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +15,7 @@ from retrokit.evaluation.comparison.names import for_people, short_names
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.report import plots
+from retrokit.report.evaluation import evaluation_sheets
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, sentences
 
@@ -81,6 +83,20 @@ def test_tables_are_short_and_files_whole(models, tmp_path, capsys):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert re.search(r"On beir:beir, (first|second) cosine is best", page)
     assert models[0] in page  # where the page says what was measured
+
+
+def test_a_task_that_names_a_system_is_shown_with_its_metrics(models, capsys):
+    task = f"pairs:pairs.jsonl,reference={models[0]}"
+    evaluation = evaluate([models[0]], ["beir:beir"])
+    renamed = replace(
+        evaluation,
+        results=[replace(result, task=task) for result in evaluation.results],
+        systems=[replace(s, results=tuple(replace(r, task=task) for r in s.results)) for s in evaluation.systems],
+        shown={task: evaluation.shown["beir:beir"]},
+    )
+    (sheet,) = evaluation_sheets(renamed)
+    assert sheet.title == "pairs:pairs.jsonl,reference=first"
+    assert sheet.rows[0][0] == ("first",)
 
 
 def test_pictures_have_the_names_of_tables(models, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """A results folder: what is used again, what never is, and what a damaged or stale file does."""
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,13 @@ from retrokit.data import jsonl
 from retrokit.evaluation.comparison import results_folder
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics import significance
+from retrokit.ranking import reranking
+from retrokit.ranking.retrieval.base import Searcher, Shared
+from retrokit.ranking.retrieval.hybrid import Hybrid
+from retrokit.ranking.retrieval.two_stage import Fusion, TwoStage, store_at
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, piped, write_folder, write_lines
 from tests.models import sentences
 
@@ -173,6 +180,40 @@ def test_a_result_depends_on_extensions_which_a_system_may_contain(
     assert not set(with_other_graphs) & set(before)
     written("core.py", "core = 2\n")
     assert not set(sources()) & set(with_other_graphs)
+
+
+PLUGIN = """
+from retrokit.ranking.retrieval.base import Searcher
+class First(Searcher):
+    spec = similarity = "first"
+    def fingerprint(self): return "1"
+    def index(self, documents): raise NotImplementedError
+"""
+
+
+@pytest.mark.parametrize("name", ["hybrid", "two-stage", "shared"])
+def test_a_result_depends_on_the_plugin_within_a_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file = tmp_path / f"plugin_in_{name.replace('-', '_')}.py"
+    file.write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    first = importlib.import_module(file.stem).First()
+    system: Searcher = Hybrid(first, first, "rrf", 0.5, 10)
+    if name == "two-stage":
+        system = TwoStage(system, reranking.create("maxsim:static:8", "cpu"), Fusion(), store_at(None))
+    elif name == "shared":
+        system = Shared(first)
+
+    def source() -> str | None:
+        task: Any = object.__new__(Retrieval)
+        about = results_folder._key_without_encoder(Request(searcher=system), task, {})
+        (key,) = about.values()
+        return key["source"]
+
+    before = source()
+    file.write_text(f"{PLUGIN}# changed")
+    assert source() != before
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def _renamed(value: Any, rename: Rename) -> Any:
     if type(value) in (list, tuple):
         return type(value)(_renamed(item, rename) for item in value)
     if isinstance(value, dict):
-        return {name: _renamed(item, rename) for name, item in value.items()}
+        return {_renamed(name, rename): _renamed(item, rename) for name, item in value.items()}
     if not is_dataclass(value):
         return value
     renamed = copy(value)

@@ -13,7 +13,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -262,7 +262,7 @@ def _key_without_encoder(request: Request, task: Task, always: dict[str, Any]) -
     else:
         assert reranker is not None
         about = {"fingerprint": reranker.key, "similarity": OWN_SIMILARITY}
-    return {about["similarity"]: {**always, **about, "source": _source(searcher or reranker, task)}}
+    return {about["similarity"]: {**always, **about, "source": _source(*_components(searcher or reranker), task)}}
 
 
 def _read(file: Path) -> Record:
@@ -314,6 +314,18 @@ def library_versions() -> dict[str, str]:
 def software() -> str:
     """A digest of what computes every result: retrokit's source, its version and those of the libraries."""
     return hashlib.sha256(json.dumps([__version__, library_versions(), _package_source()]).encode()).hexdigest()
+
+
+def _components(system: object) -> Iterator[object]:
+    """A searcher or a reranker, and those and the encoders that it consists of."""
+    from retrokit.encoders.base import Encoder
+    from retrokit.ranking.reranking.base import Reranker
+    from retrokit.ranking.retrieval.base import Searcher
+
+    yield system
+    for value in vars(system).values():
+        if {Encoder, Reranker, Searcher} & {*type(value).__mro__}:
+            yield from _components(value)
 
 
 def _source(*objects: object) -> str | None:
