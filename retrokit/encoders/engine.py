@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice, progress
 from retrokit.data.images import Image
-from retrokit.encoders.base import Batch
+from retrokit.encoders.base import Batch, read_characters
 from retrokit.encoders.towers import keywords, tower_of
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -176,10 +176,12 @@ def _outputs(
     model.eval()
     transformer, options = computing(model[0], dtype), keywords(model, 0, role)
     order = longest_first(texts)
-    with progress(f"encoding {role} texts", len(texts), "texts") as advance:
+    work = read_characters(texts, token_limit(model, role))
+    unit = "images" if isinstance(texts[0], Image) else "characters"
+    with progress(f"encoding {role} texts", work.sum(), unit) as advance:
         max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
 
-        def computed(prepared: Iterator[Features]) -> Iterator[Features]:
+        def computed(prepared: Iterator[Features], work: np.ndarray) -> Iterator[Features]:
             nonlocal max_tokens, max_items
             waiting: list[Features] = []
             while batch_of_rows := waiting.pop() if waiting else next(prepared, None):
@@ -195,10 +197,10 @@ def _outputs(
                     notice(f"the memory of {device} ran out: on with batches of half the size")
                     continue
                 yield rows, features
-                advance(len(rows))
+                advance(work[rows].sum())
 
         for chunk, features in _tokenised(model, texts, order, role, prompt):
-            yield chunk, computed(_batches(features, len(chunk), max_tokens, max_items))
+            yield chunk, computed(_batches(features, len(chunk), max_tokens, max_items), work[chunk])
 
 
 def _tokenised(

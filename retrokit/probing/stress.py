@@ -36,6 +36,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
 from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.comparison.gates import write_junit
+from retrokit.evaluation.comparison.names import for_machines
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings, parse_gate
 from retrokit.metrics.ranking import mean
@@ -344,7 +345,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     rates = _rates(systems, _caught(settings, reranker, systems))
     gates = list(_gates(rates, limits, corpus.name))
     if settings.junit is not None:
-        write_junit(gates, settings.junit)
+        write_junit(for_machines(gates), settings.junit)
     return StressProbe(
         data=corpus.name,
         texts=len({case.key for case in cases}),
