@@ -29,7 +29,6 @@ from retrokit.evaluation.comparison.comparison import (
     corrected,
     tested,
 )
-from retrokit.evaluation.comparison.names import for_machines
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
@@ -165,6 +164,8 @@ def write_gates(evaluation: Evaluation, settings: GateSettings) -> None:
     """Write the files that ``settings`` name: the gates as JUnit's XML, and the baseline if no gate failed and
     ``fail_if_worse`` compared something. Raises :class:`DataError` if one cannot be written."""
     if settings.junit is not None:
+        from retrokit.evaluation.comparison.names import for_machines  # with all registries
+
         write_junit(for_machines(evaluation).gates, settings.junit)
     if settings.save_baseline is None:
         return
