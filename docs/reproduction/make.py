@@ -2,11 +2,26 @@
 
 python docs/reproduction/make.py [--check]
 
-A paper has a file. [claims.NAME] is one sentence of the paper with its figure, ours and a verdict; it names the run
-that it rests on. `says` and `ours` are the two in fewer words, for the table. [runs.NAME] is a command with its
-setting, seeds, processor, minutes, commit and tables of figures. [[missing]] was not run. No page repeats the tables
-of a run, or an `aside`. benchmarks.toml has runs without a claim. learned.toml names claims in braces, one in each
-sentence at least.
+A paper has a file; `contains` names all its tables and figures, and each is in a claim or in [[missing]], which was
+not run. [claims.NAME] is one sentence of the paper with its figure, ours and a verdict; it names the run that it rests
+on. `says` and `ours` are the two in fewer words, for the table. [runs.NAME] is a command with its setting, seeds,
+processor, minutes, commit and tables of figures; `departs` is what the paper has otherwise, in a few words for the
+table (a claim may have its own), `departures` is all of it. No page repeats the tables of a run, its `departures`, or
+an `aside`. benchmarks.toml has runs without a claim. learned.toml names claims in braces, one in each sentence at
+least.
+
+A verdict follows from the claim's effects, and `--check` refuses any other:
+
+    about = "training"          what the sentence is about, a word of ABOUT
+    over = "pretrainings"       what the intervals are over, a word of OVER
+    effects = [
+        {name = "`dnorm` less cosine, titles", interval = [-0.025, 0.034], predicts = [0, inf]},
+    ]
+
+`interval` is ours, 95%, and `predicts` is the range that the sentence says. All intervals inside: `agrees`. One of them
+outside, without an overlap: `disagrees`. Else, and without effects or enough trainings: `cannot tell`. A claim with
+`undecided`, a reason, is `cannot tell` in any case; one with `why` is `not tested`. `caveat` is printed next to the
+verdict.
 """
 
 import re
@@ -22,21 +37,36 @@ PAPERS = ("MAG", "SFS", "CROP", "COMP", "SURE", "retrokit")
 VERDICTS = ("agrees", "disagrees", "cannot tell", "not tested")
 KINDS = {"Table": "", "Tables": "", "Figure": "F", "Figures": "F", "Eqs.": "E"}
 """Words of a place in a paper, and the letter before its numbers: `MAG:12` is Table 12, `MAG:F5` is Figure 5."""
-UNTIMED = "no time recorded"
+ABOUT: dict[str, tuple[str, str]] = {
+    "training": ("pretrainings", "pretraining"),  # what a way of training does, from any start
+    "one start": ("trainings", "finetuning"),  # what it does from the start that is the paper's too, or random weights
+    "checkpoint": ("", ""),  # what one published model does
+    "arithmetic": ("", ""),
+    "data": ("", ""),
+}
+"""What a sentence is about: what its intervals are over, and the seeds of the run that are counted."""
+TRAININGS = 3
+"""So many seeds at least."""
+OVER = ("pretrainings", "trainings", "queries", "texts", "systems", "sets", "nothing")
 MEASURED = {"title": str, "command": str, "minutes": (int, float, str), "commit": str, "processor": str, "data": list}
 FIELDS: dict[str, dict[str, Any]] = {
-    "claims": dict.fromkeys(("where", "claim", "published", "figure", "interval", "verdict"), str),
-    "runs": {"setting": str, "departures": str, "seeds": dict, **MEASURED},
+    "claims": dict.fromkeys(("where", "claim", "published", "figure", "verdict", "run"), str),
+    "runs": {"setting": str, "departs": str, "departures": str, "seeds": dict, **MEASURED},
     "benchmarks": {"result": str, **MEASURED},
     "missing": dict.fromkeys(("where", "what", "why"), str),
 }
 OPTIONAL = {
-    "claims": {"says", "ours", "run", "read", "note", "why", "aside", "checks"},
+    "claims": {
+        *("says", "ours", "read", "note", "why", "aside", "checks"),
+        *("about", "over", "effects", "undecided", "caveat", "departs"),
+    },
     "runs": {"read", "notes", "table", "aside", "pictures", "out", "time"},
     "benchmarks": {"notes", "table"},
     "missing": {"aside"},
 }
 PAGE_WORDS, FINDINGS, FINDING_WORDS = 800, 5, 300
+UNFOLDED = ("learned", "tables")
+"""Pages without the limit of ``PAGE_WORDS``."""
 
 Record = dict[str, Any]
 
@@ -64,15 +94,89 @@ def data() -> dict[str, Record]:
 def keys(where: str) -> list[str]:
     """The tables, figures and sections that a place in a paper names.
 
-    >>> keys("4.3, Figures 5, 6, Table 25")
-    ['4.3', 'F5', 'F6', '25']
+    >>> keys("4.3, Figures 5, 6, Tables 24 to 26")
+    ['4.3', 'F5', 'F6', '24', '25', '26']
     """
-    kind, found = "", []
-    for word in re.split(r"[, ]+", where):
+    kind, found = "", list[str]()
+    words = re.split(r"[, ]+", where)
+    for position, word in enumerate(words):
         kind = KINDS.get(word, kind)
-        if re.search(r"\d", word):
-            found.append(kind + word)
+        if not re.search(r"\d", word):
+            continue
+        if words[position - 1] == "to":
+            prefix = word.rstrip("0123456789")
+            first, last = (int(end.removeprefix(prefix)) for end in (words[position - 2], word))
+            found += [f"{kind}{prefix}{number}" for number in range(first + 1, last)]
+        found.append(kind + word)
     return found
+
+
+def carried(claim: Record, run: Record) -> tuple[str, str]:
+    """The verdict that a claim's intervals carry, and why."""
+    effects = claim.get("effects", [])
+    if not effects:
+        return "cannot tell", "no interval"
+    over, seeds = ABOUT[claim["about"]]
+    if over and claim["over"] != over:
+        return "cannot tell", f"over {claim['over']}, not {over}"
+    number_of_seeds = run["seeds"].get(seeds, 0) if over else TRAININGS
+    if number_of_seeds < TRAININGS:
+        return "cannot tell", f"{number_of_seeds} {over}, {TRAININGS} are needed"
+    is_inside = True
+    for effect in effects:
+        (low, high), (lowest, highest) = effect["interval"], effect["predicts"]
+        if high < lowest or low > highest:
+            return "disagrees", f"outside: {effect['name']}"
+        is_inside = is_inside and lowest <= low and high <= highest
+    return ("agrees", "all inside") if is_inside else ("cannot tell", "an interval contains both outcomes")
+
+
+def problems_of_verdict(claim: Record, run: Record) -> Iterator[str]:
+    """What is wrong with a claim's effects, or with a verdict that they do not carry."""
+    if claim.get("about") not in ABOUT or ("effects" in claim and claim.get("over") not in OVER):
+        yield f"about is one of {', '.join(ABOUT)}; with effects, over is one of {', '.join(OVER)}"
+        return
+    for effect in claim.get("effects", []):
+        is_whole = effect.keys() == {"name", "interval", "predicts"}
+        if not is_whole or effect["interval"] != sorted(effect["interval"]):
+            yield "an effect takes name, interval and predicts, each range from low to high"
+            return
+    carries, why = carried(claim, run)
+    if "undecided" in claim:
+        carries, why = "cannot tell", claim["undecided"]
+    verdict = claim["verdict"]
+    if verdict != carries:
+        yield f"{verdict}, but its effects carry: {carries} ({why})"
+
+
+def without_letter(key: str) -> str:
+    """The number of a table or a figure without the letter of a panel: `1` of `1a`."""
+    return key.rstrip("abcd")
+
+
+def named(record: Record) -> list[str]:
+    """The tables and figures that a claim or a missing entry names, without sections and equations."""
+    return [key for key in keys(record["where"]) if re.fullmatch(r"F?S?\d+[a-d]?", key)]
+
+
+def label(key: str) -> str:
+    """A table or a figure in words."""
+    return f"Figure {key[1:]}" if key.startswith("F") else f"Table {key}"
+
+
+def problems_of_coverage() -> Iterator[str]:
+    """Tables and figures of a paper that no entry names, and those that an entry names and the paper has not."""
+    for paper in PAPERS:
+        content = read(paper.lower())
+        contained = keys(content.get("contains", ""))
+        entries = [*content.get("claims", {}).values(), *content.get("missing", [])]
+        covered = [key for entry in entries for key in named(entry)]
+        for key in contained:
+            if not {key, without_letter(key)} & set(covered):
+                yield f"{paper}: no claim and no missing entry for {label(key)}"
+        for key in dict.fromkeys(covered):
+            if key not in {*contained, *map(without_letter, contained)}:
+                yield f"{paper}: contains no {label(key)}"
 
 
 def problems() -> Iterator[str]:
@@ -89,20 +193,24 @@ def problems() -> Iterator[str]:
             yield from (f"{kind} {name}: {field}?" for field in sorted(unknown))
             yield from (f"{kind} {name}: data {one}?" for one in set(record.get("data", [])) - folders.keys())
     for name, claim in claims.items():
-        verdict = str(claim.get("verdict")).removeprefix("proxy ")
+        verdict = str(claim.get("verdict"))
         if verdict not in VERDICTS:
             yield f"claims {name}: verdict unknown"
-        if verdict == "not tested":
+        elif verdict == "not tested":
             if "why" not in claim:
                 yield f"claims {name}: no why"
         elif claim.get("run") not in runs or not claim.get("checks"):
             yield f"claims {name}: no run or no checks"
+        else:
+            yield from (f"claims {name}: {problem}" for problem in problems_of_verdict(claim, runs[claim["run"]]))
         for check in claim.get("checks", []):
-            if len({"at", "line"} & check.keys()) != 1 or not {"value", "within"} <= check.keys():
-                yield f"claims {name}: a check takes at or line, value, within"
+            is_figure = {"value", "within"} <= check.keys() or "least" in check
+            if len({"at", "line"} & check.keys()) != 1 or not is_figure:
+                yield f"claims {name}: a check takes at or line, and value and within, or least"
     for name, run in runs.items():
         if {"pretraining", "finetuning"} != run.get("seeds", {}).keys():
             yield f"runs {name}: seeds takes pretraining and finetuning"
+    yield from problems_of_coverage()
     yield from problems_of_learned(claims)
 
 
@@ -145,35 +253,44 @@ def says(claim: Record) -> str:
 
 
 def matrix(key: str, runs: dict[str, Record]) -> list[str]:
-    """A row for each claim of a paper, and for what was not run."""
-    content, rows = read(key.lower()), []
-    for name, claim in content["claims"].items():
-        time = minutes(runs[claim["run"]]) if "run" in claim else UNTIMED
+    """A row for each claim of a paper."""
+    rows = []
+    for name, claim in read(key.lower())["claims"].items():
+        run = runs[claim["run"]]
         ours = claim.get("ours", claim["figure"])
         where = re.sub(r"^[\w.]+, ", "", claim["where"])  # a section before a table
-        rows.append(row(where, says(claim), ours, f"**{claim['verdict']}**", f"`{name}`", time))
-    rows += [row(one["where"], one["what"], one["why"], "not run", "", "") for one in content.get("missing", [])]
-    return table("table|what it says|ours|verdict|command|minutes", rows)
+        departs = claim.get("departs", run["departs"])
+        verdict = f"**{claim['verdict']}**"
+        if "caveat" in claim:
+            verdict += f"; {claim['caveat']}"
+        rows.append(row(where, says(claim), ours, departs, verdict, f"`{name}`", minutes(run)))
+    return table("table|what it says|ours|departs|verdict|command|minutes", rows)
 
 
-def noted(name: str, claim: Record) -> str:
+def number(value: float) -> str:
+    """An end of an interval, with a sign for minus."""
+    return f"{value:g}".replace("-", "−")
+
+
+def noted(name: str, claim: Record, run: Record) -> str:
     """What the row of a claim leaves out."""
     parts = []
     if claim["published"] not in says(claim) + "none":
         parts.append(f"Paper: {claim['published']}.")
-    if claim["figure"] != claim.get("ours", claim["figure"]):
-        parts.append(f"Here: {claim['figure']}.")
-    if claim["interval"] != "none":
-        parts.append(f"Interval: {claim['interval']}.")
+    intervals = [f"{one['name']} {' to '.join(map(number, one['interval']))}" for one in claim.get("effects", [])]
+    if intervals and claim["over"] != "nothing":
+        parts.append(f"95% over {claim['over']}: {'; '.join(intervals)}.")
+    if claim["verdict"] == "cannot tell":
+        parts.append("Cannot tell: " + claim.get("undecided", carried(claim, run)[1] + "."))
     parts += [claim[field] for field in ("note", "why") if field in claim]
     return f"- `{name}`: {' '.join(parts)}" if parts else ""
 
 
 def folded(run: Record, claims: dict[str, Record]) -> list[str]:
     """A run and the notes of its claims, folded."""
-    facts = "Departures: {departures} Seeds: {seeds[pretraining]}/{seeds[finetuning]}.".format(**run)
+    facts = "Seeds: {seeds[pretraining]}/{seeds[finetuning]}.".format(**run)
     lines = ["", f"<details><summary>{run['title']}</summary>", "", facts, ""]
-    lines += filter(None, (noted(name, claim) for name, claim in claims.items()))
+    lines += filter(None, (noted(name, claim, run) for name, claim in claims.items()))
     lines += [f"\n![{text}](../pictures/{file})" for file, text in run.get("pictures", {}).items()]
     return [*lines, "", "</details>"]
 
@@ -203,12 +320,31 @@ def benchmarks() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def tables() -> str:
+    """The page of all tables and figures of the papers."""
+    lines = [MARK, "# All tables and figures", ""]
+    for key in PAPERS:
+        content = read(key.lower())
+        rows = []
+        for place in keys(content.get("contains", "")):
+            claims = [
+                claim for claim in content["claims"].values() if {place, without_letter(place)} & set(named(claim))
+            ]
+            verdicts = dict.fromkeys(claim["verdict"] for claim in claims)
+            if verdicts:
+                rows.append(row(label(place), ", ".join(verdicts)))
+        rows += [row(one["where"], f"not run: {one['what']}; {one['why']}") for one in content.get("missing", [])]
+        if rows:
+            lines += [f"## [{content['title']}]({key.lower()}.md)", *table("table|verdicts", rows)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def index() -> str:
     """The first page: how to read the others, verdicts, data."""
     texts, counts, folders = read("index"), [], []
     for key in PAPERS:
         content = read(key.lower())
-        verdicts = [claim["verdict"].removeprefix("proxy ") for claim in content["claims"].values()]
+        verdicts = [claim["verdict"] for claim in content["claims"].values()]
         numbers = (verdicts.count(verdict) for verdict in VERDICTS)
         counts.append(row(f"[{content['title']}]({key.lower()}.md)", *numbers, len(content.get("missing", []))))
     for name, folder in data().items():
@@ -244,7 +380,7 @@ def unfolded_words(text: str) -> int:
 def pages() -> dict[Path, str]:
     """All generated pages."""
     written = {f"{key.lower()}.md": paper(key) for key in PAPERS}
-    written |= {"index.md": index(), "benchmarks.md": benchmarks(), "learned.md": learned()}
+    written |= {"index.md": index(), "tables.md": tables(), "benchmarks.md": benchmarks(), "learned.md": learned()}
     return {FOLDER / name: text for name, text in written.items()}
 
 
@@ -253,7 +389,7 @@ def main() -> int:
     wrong = list(problems())
     written = {} if wrong else pages()
     for path, text in written.items():
-        if path.stem != "learned" and (count := unfolded_words(text)) > PAGE_WORDS:
+        if path.stem not in UNFOLDED and (count := unfolded_words(text)) > PAGE_WORDS:
             wrong.append(f"{path.name}: {count} words outside of folded notes; at most {PAGE_WORDS}")
     for problem in wrong:
         print(problem, file=sys.stderr)

@@ -5,8 +5,10 @@ python docs/reproduction/reproduce.py mag-t12-auto          a row
 python docs/reproduction/reproduce.py --paper SFS --cheap   the rows that take under ten minutes
 python docs/reproduction/reproduce.py --list
 python docs/reproduction/reproduce.py --show mag-t12-auto   all that was recorded of a row, or of a benchmark
+python docs/reproduction/reproduce.py --check               refuse a verdict that its intervals do not carry
 
-A figure is ok within the claim's tolerance, near within three times that, else fail. The last line is the worst.
+A figure is ok within the claim's tolerance, near within three times that, else fail. A count, such as that of tests
+that pass, is ok if it is at least the recorded one. The last line is the worst.
 OUT is where runs write (default: runs/ and the run's name). A run without files of its own leaves its output there.
 Exit status: 0 for ok and near, 1 for fail, 2 for an unknown row, a package or data that are missing, or a test that
 is skipped, 130 after Ctrl-C.
@@ -77,6 +79,11 @@ def judge(output: str, checks: list[dict[str, Any]]) -> str:
         except (LookupError, ValueError) as error:
             print(f"fail  {name}: no figure ({error})")
             worst = 2
+            continue
+        if "least" in check:
+            verdict = 0 if value >= check["least"] else 2
+            print(f"{WORDS[verdict]:<5} {name}: at least {check['least']:g}, now {value:g}")
+            worst = max(worst, verdict)
             continue
         distance = abs(value - check["value"]) * (1 - 1e-9)
         verdict = 0 if distance <= check["within"] else 1 if distance <= 3 * check["within"] else 2
@@ -231,8 +238,9 @@ def arguments_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--read", action="store_true", help="only read the figures of a finished run")
     parser.add_argument("--list", action="store_true", help="list the rows with their minutes, verdicts and data")
     parser.add_argument("--show", action="store_true", help="print all that was recorded of rows or benchmarks")
+    parser.add_argument("--check", action="store_true", help="check the records and each verdict; run nothing")
     options = parser.parse_args(words)
-    if not (options.names or options.paper or options.cheap or options.list):
+    if not (options.names or options.paper or options.cheap or options.list or options.check):
         parser.error("name a row; --list prints their names")
     if options.paper and options.paper not in map(str.lower, make.PAPERS):
         parser.error(f"--paper {options.paper}: unknown; one of {', '.join(make.PAPERS)}")
@@ -242,6 +250,11 @@ def arguments_of(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> int:
     """The command line; returns the exit status."""
     options, claims, runs = arguments_of(words), make.records("claims"), make.records("runs")
+    if options.check:
+        wrong = list(make.problems())
+        for problem in wrong:
+            print(problem, file=sys.stderr)
+        return int(bool(wrong))
     benchmarks = make.read("benchmarks")
     testable = {name: claim for name, claim in claims.items() if "checks" in claim}
     names = [] if options.names else list(claims if options.show else testable)

@@ -68,10 +68,11 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 def show_evaluation(evaluation: Evaluation, output: EvaluationOutput, error: bool = False) -> None:
     """Print an evaluation, or with ``error`` on standard error, and raise :class:`GateFailed` if a gate fails."""
     from retrokit.evaluation.comparison.gates import check_gates
+    from retrokit.evaluation.comparison.names import for_people
     from retrokit.report.evaluation import evaluation_sheets, form, write_summary
 
     show(*form(output.shape)(evaluation, output.per_query), error=error)
     if output.markdown_summary is not None:
-        sheets = evaluation_sheets(replace(evaluation, explanations=()))
-        write_summary(evaluation.gates, sheets, output.markdown_summary)
+        shown = for_people(replace(evaluation, explanations=()))
+        write_summary(shown.gates, evaluation_sheets(shown), output.markdown_summary)
     check_gates(evaluation.gates)

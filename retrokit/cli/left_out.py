@@ -113,7 +113,8 @@ class Substitutes:
         for default in self.taken:
             if words := self._filled(default.then_beside if "beside" in self.values else default.then):
                 notice(f"then: retrokit {shlex.join(words)}")
-                root.main(words, prog_name="retrokit", standalone_mode=False)
+                if code := root.main(words, prog_name="retrokit", standalone_mode=False):
+                    raise typer.Exit(code)
         for default in self.taken:
             if words := self._filled(default.next):
                 notice(f"next: retrokit {shlex.join(words)}")

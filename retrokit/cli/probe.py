@@ -59,12 +59,13 @@ def function_of(probe: ProbeEntry) -> Callable[..., Any]:
     def run(settings: Any, plot: str | None = folder, as_json: bool = common("as_json")) -> None:
         from retrokit.core.frames import write_csv
         from retrokit.evaluation.comparison.gates import check_gates
+        from retrokit.evaluation.comparison.names import for_people
 
         findings = probe.load()(settings)
         if plot is not None:
             write_csv(findings.rows(), plot)
-            findings.plot(plot)
-        show_record(as_json, f"probe-{probe.name}", findings, findings.conclusion)
+            for_people(findings).plot(plot)
+        show_record(as_json, f"probe-{probe.name}", findings, for_people(findings).conclusion)
         check_gates(findings.verdicts)
 
     run.__annotations__ = {"settings": settings_type, "plot": str | None, "as_json": bool}

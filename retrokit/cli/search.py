@@ -35,6 +35,11 @@ class SearchCommand(SearchSettings):
             return "table"
         return "jsonl" if self.output.removesuffix(".gz").endswith(".jsonl") else "trec"
 
+    @property
+    def shows_texts(self) -> bool:
+        """Whether hits are shown with their texts: a TREC run has none."""
+        return self.form != "trec"
+
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.format == "table" and self.output not in (None, "-"):

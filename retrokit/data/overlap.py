@@ -41,7 +41,7 @@ class Shingles:
         """The bigrams of all texts, uint64 ``[n]``, and the bounds of each text, ``[texts + 1]``. A text of one word
         has that; one without words, or an image, a 0."""
         number = self._words
-        words = [[] if isinstance(text, Image) else units(text) or [""] for text in texts]
+        words = [[""] if isinstance(text, Image) else units(text) or [""] for text in texts]
         ids = np.array(list(map(number.__getitem__, chain.from_iterable(words))), dtype=np.uint64)
         lengths = np.array(list(map(len, words)))
         ends = np.cumsum(lengths)

@@ -65,15 +65,19 @@ class EncoderRegistry(SpecRegistry):
         from retrokit.encoders.chunks import chunked
         from retrokit.encoders.views import ShownEncoder
 
-        spec = replace(self.parse(spec), label="")
+        named = self.parse(spec)
+        spec = replace(named, label="")
         joined: dict[str, Any] = {
             param.name: spec.params.get(param.name, param.default) for param in self._chunks(spec)
         }
         unchunked = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
-        encoder = cached(super().create(unchunked, **context))
+        encoder: Encoder = cached(super().create(unchunked, **context))
         if inputs_to_show.get():
             encoder = ShownEncoder(encoder)
-        return chunked(encoder, str(spec), **joined) if joined else encoder
+        if joined:
+            encoder = chunked(encoder, str(spec), **joined)
+        encoder.label = named.label
+        return encoder
 
     def check_is_there(self, spec: str | Spec) -> None:
         """Raise :class:`UsageError` for a model that is neither a folder nor at the hub; loads nothing."""

@@ -117,7 +117,7 @@ class ServiceEncoder(Encoder):
         check_texts(items, self.spec)
         prompt = self.prompt_of(items, role) or ""
         texts = [encodable(prompt + text) or " " for text in texts_of(items)]
-        with progress(f"embedding {role} texts", len(texts), "texts") as advance:
+        with progress(f"embedding {role} texts", sum(map(len, texts)), "characters") as advance:
             for rows in _ranges(len(texts), self._batch * self._concurrency * CALLS):
                 chunk = texts[rows.start : rows.stop]
                 calls = [chunk[call.start : call.stop] for call in _ranges(len(chunk), self._batch)]
@@ -126,7 +126,7 @@ class ServiceEncoder(Encoder):
                     problem = f"gives {embeddings.shape[1]} dimensions, and gave {self.dimension} for the first text"
                     raise ServiceError(f"{self._service.where} {problem}")
                 yield np.array(rows), embeddings
-                advance(len(rows))
+                advance(sum(map(len, chunk)))
 
     async def _together(self, batches: Sequence[list[str]], role: Role) -> list[np.ndarray]:
         async def embedded(texts: list[str]) -> np.ndarray:

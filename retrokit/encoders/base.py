@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
@@ -23,6 +23,7 @@ import numpy as np
 from retrokit import similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
+from retrokit.data.images import Image
 from retrokit.data.prompted import Prompted, texts_of
 from retrokit.encoders.fingerprint import code_of
 from retrokit.encoders.prompts import template_of
@@ -37,6 +38,9 @@ Item = str
 """What an encoder takes: a text, or an :class:`~retrokit.data.images.Image`, which prints as its path. An encoder
 that takes only texts rejects images with :func:`~retrokit.data.images.check_texts`."""
 
+TOKEN = 5
+"""Characters of a usual token and the space before it."""
+
 Batch = tuple[np.ndarray, np.ndarray]
 """Positions int64 ``[b]`` in a list of items, and their embeddings float32 ``[b, d]``."""
 
@@ -46,14 +50,21 @@ class Encoder(Protocol):
 
     Attributes:
         spec: the canonical spec it was created from; its name in messages.
+        label: the name that the spec gives it; empty: none.
         similarity: what it scores with by default.
         had_normalize: whether a Normalize layer at its end was taken off.
     """
 
     spec: str
+    label: str = ""
     similarity: Similarity
     had_normalize: bool = False
     _announced: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in results."""
+        return self.label or self.spec
 
     @property
     def dimension(self) -> int:
@@ -265,6 +276,14 @@ class TrainableEncoder(Encoder, Protocol):
     def model(self) -> SentenceTransformer:
         """The model itself, without Normalize and without retrokit's Prepare: what is changed in it changes the
         encoder."""
+
+
+def read_characters(items: Iterable[str], limit: int | None = None) -> np.ndarray:
+    """By how much each item advances a display of progress, int64 ``[n]``: an image by 1, a text by 1 more than the
+    characters that a model of ``limit`` tokens reads of it, about."""
+    longest = np.inf if limit is None else TOKEN * limit
+    lengths = (0 if isinstance(item, Image) else min(len(item), longest) for item in items)
+    return 1 + np.fromiter(lengths, dtype=np.int64)
 
 
 def gathered(batches: Iterator[Batch], count: int, dimension: int) -> np.ndarray:

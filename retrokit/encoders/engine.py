@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice, progress
 from retrokit.data.images import Image
-from retrokit.encoders.base import Batch
+from retrokit.encoders.base import Batch, read_characters
 from retrokit.encoders.towers import keywords, tower_of
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -191,7 +191,7 @@ def _outputs(
     model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None, dtype: torch.dtype
 ) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
     """Chunks of positions in ``texts``, all of one modality, each with the first module's float32 outputs."""
-    size = IMAGES if len(texts) and isinstance(texts[0], Image) else CHUNK
+    size = IMAGES if isinstance(texts[0], Image) else CHUNK
     limit = token_limit(model, role)
 
     def features(chunk: np.ndarray) -> dict[str, Any]:
@@ -202,16 +202,18 @@ def _outputs(
             return _bags(model, starts, role, prompt)
         return preprocess(model, starts, prompt, role)
 
-    with progress(f"encoding {role} texts", len(texts), "texts") as advance:
+    work = read_characters(texts, limit)
+    unit = "images" if isinstance(texts[0], Image) else "characters"
+    with progress(f"encoding {role} texts", work.sum(), unit) as advance:
         chunks = _in_background(longest_first(texts), size, features)
         for chunk, outputs in _computed(model, chunks, dtype, keywords(model, 0, role)):
-            yield chunk, _counted(outputs, advance)
+            yield chunk, _counted(outputs, work[chunk], advance)
 
 
-def _counted(outputs: Iterator[Features], advance: Callable[[int], None]) -> Iterator[Features]:
+def _counted(outputs: Iterator[Features], work: np.ndarray, advance: Callable[[float], None]) -> Iterator[Features]:
     for rows, features in outputs:
         yield rows, features
-        advance(len(rows))
+        advance(work[rows].sum())
 
 
 def _computed(

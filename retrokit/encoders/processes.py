@@ -17,7 +17,7 @@ import torch.distributed as dist
 from retrokit.core.errors import RetrokitError
 from retrokit.core.notices import notice, progress
 from retrokit.encoders import engine, registry
-from retrokit.encoders.base import Batch, Encoder, gathered
+from retrokit.encoders.base import Batch, Encoder, gathered, read_characters
 from retrokit.similarities.base import Role
 
 WORTH_SHARING = 16  # texts; fewer are encoded before the others have heard of them
@@ -135,7 +135,8 @@ def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) 
     assert _helpers is not None
     order = engine.longest_first(texts)
     count = _helpers.count + 1
-    with progress(f"encoding {role} texts in {count} processes", len(texts), "texts") as advance:
+    work = read_characters(texts, encoder.max_length(role))
+    with progress(f"encoding {role} texts in {count} processes", work.sum(), "characters") as advance:
         share = count * engine.CHUNK
         for start in range(0, len(texts), share):
             rows = order[start : start + share]
@@ -143,7 +144,7 @@ def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) 
             text_shares = [[texts[row] for row in share] for share in shares]
             embeddings = _helpers.encode(encoder, text_shares, _Work(role, precision))
             yield np.concatenate(shares), np.concatenate(embeddings)
-            advance(len(rows))
+            advance(work[rows].sum())
 
 
 def _encode(encoder: Encoder, texts: Sequence[str], work: _Work) -> np.ndarray:

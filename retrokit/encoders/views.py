@@ -25,7 +25,7 @@ class EncoderView(Encoder):
     """Passes everything on to the encoder that it lays itself over; a view gives what is different."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self.spec = encoder.spec
+        self.spec, self.label = encoder.spec, encoder.label
         self.similarity = encoder.similarity
         self.had_normalize = encoder.had_normalize
         self._encoder = encoder

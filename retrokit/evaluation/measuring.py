@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from retrokit import encoders
 from retrokit.core.notices import notice
 from retrokit.data.dtypes import quantization_name
-from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.evaluation.comparison.results_folder import ResultsFolder, named, unseeded
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.task import Request, Task, tuned
@@ -149,17 +149,13 @@ class Bench:
             if self.folder is None:
                 results += task.evaluate(request)
             else:
-                results += self.folder.evaluate(task, request, training, self.settings.needs_runs)
+                keep_runs = self.settings.needs_runs
+                results += self.folder.evaluate(task, request, training, keep_runs, system.label, system.spec)
         if system.label:
-            results = [_named(result, system) for result in results]
-            training = replace(training, seed="") if training is not None else None  # a name is of one system
+            results = [named(result, system.label, system.spec) for result in results]
+            training = unseeded(training)
         self.trainings |= {result.name: training for result in results}
         return results
-
-
-def _named(result: Result, system: Stages) -> Result:
-    """The result under the name that the system's spec gives it; the configuration has the spec."""
-    return replace(result, encoder=system.label, configuration={**result.configuration, "spec": system.spec})
 
 
 def _shared(first: Request, searchers: Sequence[Searcher]) -> tuple[list[Request], list[Searcher]]:

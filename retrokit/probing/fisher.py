@@ -346,7 +346,7 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
         similarity = cast(Family, encoder.similarity_of(name))
         derivatives = partial_derivatives(similarity.gammas, queries, documents)
         information.append(Information(similarity.spec, *(float((values**2).mean()) for values in derivatives)))
-    return Fisher(encoder.spec, data, len(pairs), queries.shape[1], information, predict(queries, documents, seed))
+    return Fisher(encoder.name, data, len(pairs), queries.shape[1], information, predict(queries, documents, seed))
 
 
 def _training_pairs(spec: str) -> list[tuple[str, str]]:

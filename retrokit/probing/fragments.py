@@ -276,7 +276,7 @@ def probe_fragments(settings: FragmentSettings) -> FragmentProbe:
             probe.fragments.extend(_fragments(score, encoder, size, in_full))
             probe.prefixes.extend(_prefixes(score, encoder, size, settings.prefixes))
             values = [alone.value for alone in _slices(score, encoder, size, "random slice", order)]
-            probe.random.extend(RandomSlice(encoder.spec, size, i, value) for i, value in enumerate(values, 1))
+            probe.random.extend(RandomSlice(encoder.name, size, i, value) for i, value in enumerate(values, 1))
     return probe
 
 
@@ -293,9 +293,9 @@ def _check(task: Task, encoder: Encoder, size: int, prefixes: Sequence[int]) -> 
 
 def _whole(encoder: Encoder, similarity: str, in_full: Quality, guess: Mapping[str, float] | None) -> WholeScore:
     if guess is None:
-        return WholeScore(encoder.spec, similarity, in_full.value)
+        return WholeScore(encoder.name, similarity, in_full.value)
     p = paired_t_test(guess, in_full.per_item).p
-    return WholeScore(encoder.spec, similarity, in_full.value, sum(guess.values()) / len(guess), p)
+    return WholeScore(encoder.name, similarity, in_full.value, sum(guess.values()) / len(guess), p)
 
 
 def _slices(
@@ -317,7 +317,7 @@ def _fragments(measure: Measure, encoder: MemoizedEncoder, size: int, in_full: Q
         if in_full.per_item:
             p = min(1.0, count * paired_t_test(in_full.per_item, alone.per_item).p)
         yield FragmentScore(
-            encoder=encoder.spec,
+            encoder=encoder.name,
             size=size,
             fragments=count,
             fragment=i + 1,
@@ -335,7 +335,7 @@ def _prefixes(measure: Measure, encoder: MemoizedEncoder, size: int, prefixes: S
     for dims in prefixes or usual_prefixes(encoder.dimension, size):
         prefix = EncoderSlice(encoder, 0, dims, f"first {dims} dimensions")
         values = [measure(prefix, similarity).value for similarity in (sliced, cosine)]
-        results.append(PrefixScore(encoder.spec, size, dims, *values))
+        results.append(PrefixScore(encoder.name, size, dims, *values))
     return results
 
 

@@ -455,7 +455,7 @@ def measure(
         ratio = CvRatio(_named(encoder), _named(cv_reference), queries.cv / cv if cv > _SAME_NORM else None)
     effect = bootstrapped_d(*groups, settings.seed)
     return LengthFinding(
-        encoder=encoder.spec,
+        encoder=encoder.name,
         task=task.spec,
         step=step,
         queries=queries,
@@ -480,7 +480,7 @@ def _gain(
 
 def _named(encoder: Encoder) -> str:
     """An encoder as it was trained."""
-    return f"{encoder.spec} {encoder.similarity.spec}"
+    return f"{encoder.name} {encoder.similarity.spec}"
 
 
 def _query_norms(encoder: Encoder, task: Retrieval, precision: str) -> Lengths:

@@ -209,7 +209,7 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
         for group, pairs in references.items():
             groups[group] = score_pairs(score, pairs, encoder.spec)
         for group, scores in groups.items():
-            distribution = Distribution(encoder.spec, similarity.spec, group, scores)
+            distribution = Distribution(encoder.name, similarity.spec, group, scores)
             if group in families:
                 probe.families.append(_blindness(distribution, families[group], groups))
             if group != ALL or len(families) <= 2:  # all near-misses are the sum of several families

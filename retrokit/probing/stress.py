@@ -36,6 +36,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
 from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.comparison.gates import write_junit
+from retrokit.evaluation.comparison.names import for_machines
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings, parse_gate
 from retrokit.metrics.ranking import mean
@@ -344,7 +345,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     rates = _rates(systems, _caught(settings, reranker, systems))
     gates = list(_gates(rates, limits, corpus.name))
     if settings.junit is not None:
-        write_junit(gates, settings.junit)
+        write_junit(for_machines(gates), settings.junit)
     return StressProbe(
         data=corpus.name,
         texts=len({case.key for case in cases}),
@@ -453,6 +454,9 @@ def _edited(settings: StressSettings, families: Sequence[Family], corpus: Corpus
             edits = edit_set(sample, model.families, settings.seed, model.ahead)
     if not edits.cases:
         raise DataError(corpus.name, "contains no sentence that a rule can edit")
+    edited = {case.edit.family for case in edits.cases}
+    if absent := [family.name for family in families if family.name not in edited]:
+        notice(f"no edits in these texts: {', '.join(absent)}")
     if settings.encoders and not any(case.unrelated for case in edits.cases):
         raise DataError(corpus.name, "contains one text that a rule can edit; systems need a second, unrelated one")
     return edits

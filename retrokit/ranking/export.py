@@ -35,7 +35,7 @@ from retrokit.data.exports import Canaries, Export, ExportWriter, Quantization, 
 from retrokit.data.images import Image, with_images
 from retrokit.data.jsonl import of_kind, write_json
 from retrokit.data.pairs import texts_file
-from retrokit.encoders.base import Encoder
+from retrokit.encoders.base import Encoder, read_characters
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, prepared_rows
 from retrokit.ranking.settings import ROLES, ExportSettings
 from retrokit.similarities.base import Role, Similarity
@@ -116,16 +116,17 @@ class _Source:
             for document in read_corpus(self.path, images=True):
                 yield document.id, document.full_text
 
-    def check(self) -> tuple[int, list[str]]:
-        """Read all, but a pipe; the number of texts and images, and the images."""
-        count = 0
+    def check(self) -> tuple[np.ndarray, list[str]]:
+        """Read all, but a pipe: by how much each text or image advances progress, and the images."""
         images: list[str] = []
-        if not self.is_pipe:
-            for _, item in self.read():
-                count += 1
+
+        def items() -> Iterator[str]:
+            for _, item in () if self.is_pipe else self.read():
                 if isinstance(item, Image):
                     images.append(item)
-        return count, images
+                yield item
+
+        return read_characters(items()), images
 
 
 def _shard_of(settings: ExportSettings) -> _Shard | None:
@@ -170,7 +171,8 @@ def _folder_of(settings: ExportSettings, shard: _Shard | None, source: _Source) 
 
 def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, shard: _Shard | None) -> dict[str, Any]:
     """Write all into the folder ``unfinished``, or what is missing there; the note of the export."""
-    total, images = source.check()
+    lengths, images = source.check()
+    total = len(lengths)
     rows = (shard or _Shard(1, 1)).rows(total)
     prepared = Prepared(settings, source.role)
     about = {
@@ -184,7 +186,7 @@ def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, s
     }
     decided_by = None if source.is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
     with ExportWriter(unfinished, Quantization(settings.dtype, prepared.width), decided_by) as writer:
-        first_texts = _write_rows(writer, prepared, source, rows, exports.step_of(total))
+        first_texts = _write_rows(writer, prepared, source, rows, lengths)
         canaries = exports.canaries_among(first_texts)
         if canaries:
             write_json(unfinished / exports.CANARIES, prepared.canaries(canaries), kind="canaries")
@@ -194,9 +196,12 @@ def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, s
     return note
 
 
-def _write_rows(writer: ExportWriter, prepared: Prepared, source: _Source, rows: range, step: int) -> list[str]:
+def _write_rows(
+    writer: ExportWriter, prepared: Prepared, source: _Source, rows: range, lengths: np.ndarray
+) -> list[str]:
     """Write the ``rows`` that are missing, of a pipe all; the first texts of the source. Ranges of int8 are those of
-    every ``step``-th text, of a pipe of the first ones."""
+    texts from the whole source, of a pipe of the first ones."""
+    step = exports.step_of(len(lengths))
     texts = source.read()
     first = list(islice(texts, exports.CHUNK))
     sample: Iterable[tuple[str, str]]
@@ -209,12 +214,13 @@ def _write_rows(writer: ExportWriter, prepared: Prepared, source: _Source, rows:
     writer.calibrate(lambda: prepared([text for _, text in sample]))
     if writer.count:
         notice(f"resuming after {writer.count:,} embeddings of an interrupted export")
-    with progress("exporting embeddings", None if source.is_pipe else len(rows), "texts") as advance:
-        advance(writer.texts)
+    total = None if source.is_pipe else lengths[rows.start : rows.stop].sum()
+    with progress("exporting embeddings", total, "characters") as advance:
+        advance(lengths[rows.start : rows.start + writer.texts].sum(), earlier=True)
         while portion := list(islice(texts, exports.CHUNK)):
             embeddings, chunk_counts = prepared.of_chunks([text for _, text in portion])
             writer.add([identifier for identifier, _ in portion], embeddings, chunk_counts)
-            advance(len(portion))
+            advance(read_characters(text for _, text in portion).sum())
     return [text for _, text in first]
 
 

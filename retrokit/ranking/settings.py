@@ -43,6 +43,11 @@ class SearchSettings(Settings):
     show_inputs: int = common("show_inputs")
     device: str | None = common("device")
 
+    @property
+    def shows_texts(self) -> bool:
+        """Whether hits are shown with their texts."""
+        return True
+
     def options(self) -> dict[str, Any]:
         """Those of :func:`retrokit.ranking.retrieval.create`."""
         return {name: getattr(self, name) for name in ("sim", "dims", "precision", "index", "quantize")}

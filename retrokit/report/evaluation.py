@@ -24,6 +24,7 @@ from retrokit.evaluation.comparison.comparison import (
 )
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
+from retrokit.evaluation.comparison.names import for_people
 from retrokit.evaluation.comparison.near_misses import tests_gate
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
@@ -46,6 +47,7 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     task of training against evaluation similarity. Near-misses that test a gate have tables of their own. Correlations
     and the cost of reranking come last. The tests are those in each task's main metric and in that of gates, or with
     ``every_test`` in all metrics that are shown."""
+    evaluation = for_people(evaluation)
     correlated = [_correlations_sheet(evaluation.correlations)] if evaluation.correlations else []
     if evaluation.is_cross:
         return [*map(_cross_sheet, cross_of(evaluation)), *correlated]

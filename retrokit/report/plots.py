@@ -41,6 +41,7 @@ from retrokit.core.frames import flat, write_csv
 from retrokit.core.sheet import digits
 from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
+from retrokit.evaluation.comparison.names import for_people
 from retrokit.evaluation.comparison.near_misses import ALL, tests_gate
 from retrokit.evaluation.comparison.systems import System
 from retrokit.metrics.significance import Draws, draw
@@ -54,6 +55,7 @@ _TITLE = 68  # letters of a title on one line
 def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Draw each task's main metric as PNG and SVG into ``folder``; returns the files written. Raises :class:`DataError`
     if the folder or a file could not be written."""
+    evaluation = for_people(evaluation)
     written: list[Path] = []
     for number, task in enumerate(evaluation.tasks, start=1):
         written += _bars(evaluation, task, folder, f"{number:02}-{file_name(task)}")
@@ -62,7 +64,7 @@ def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
 
 def cross_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """A heat map of each task: similarities of training down, of evaluation across; returns the files written."""
-    crosses = enumerate(cross_of(evaluation), start=1)
+    crosses = enumerate(cross_of(for_people(evaluation)), start=1)
     files = [_heat_map(cross, folder, f"{number:02}-{file_name(cross.task)}-cross") for number, cross in crosses]
     return [path for written in files for path in written]
 
@@ -183,6 +185,7 @@ LABEL = 26  # letters of a name on one line
 def reranking_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
+    evaluation = for_people(evaluation)
     written = []
     for name, rows, draw_task in (
         ("reranking", _ranking_rows(evaluation), _rankings),

@@ -11,6 +11,7 @@ from retrokit.core.errors import DataError
 from retrokit.core.registry import Entry, WordRegistry, imported
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import read_json, restored
+from retrokit.evaluation.comparison.names import for_people
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probes
 
@@ -36,11 +37,13 @@ class RecordEntry(Entry):
 
     def sheets_of(self, record: Any) -> list[Sheet]:
         """The tables of a record."""
+        record = for_people(record)
         tables = imported(self.sheets)(record) if self.sheets else record.sheets()
         return [tables] if isinstance(tables, Sheet) else tables
 
     def conclusion_of(self, record: Any) -> str:
         """What a report says of the record; may be empty."""
+        record = for_people(record)
         text: str = imported(self.sentence)(record) if self.sentence else record.conclusion
         return f"{self.prefix}{text}" if text else ""
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from retrokit.augmentation.edits.family import Family, Rewriting, load_families
 from retrokit.augmentation.edits.files import near_miss_families
-from retrokit.augmentation.edits.generator import NearMiss, near_misses
+from retrokit.augmentation.edits.generator import NearMiss, Text, near_misses
 from retrokit.augmentation.edits.running_text import RULES, why_not
 from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.settings import NearMissSettings
@@ -73,18 +73,46 @@ def test_the_kind_is_drawn_before_the_edit() -> None:
     assert drawn.pvalue > LEAST_P
 
 
-def test_quotas_are_exact_and_reading_stops() -> None:
+def test_quotas_are_exact() -> None:
     counts: Counter[str] = Counter()
-    texts = iter(SENTENCES)
-    found = list(near_misses(texts, BOTH, per_family=21, split=0.8, counts=counts))
+    found = list(near_misses(SENTENCES, BOTH, per_family=21, split=0.8, counts=counts))
     assert Counter((split, miss.family) for split, miss in found) == {
         ("train", "deny"): 17,
         ("train", "move"): 17,
         ("test", "deny"): 4,
         ("test", "move"): 4,
     }
-    assert next(texts, None) is not None
     assert not [key for key in counts if key.startswith("missing")]
+
+
+def drawn(texts: Sequence[str], seed: int = 0) -> list[str]:
+    return [miss.anchor for _, miss in near_misses(texts, BOTH[:1], seed=seed, per_family=20)]
+
+
+def test_a_quota_is_drawn_from_all_texts_by_the_seed() -> None:
+    """Of sentences in any order, in texts of any length, the same come out; they are not those at the head."""
+    chosen = drawn(SENTENCES)
+    assert len({*chosen}) == 20
+    numbers = sorted(SENTENCES.index(anchor) for anchor in chosen)
+    thirds = [sum(number * 3 // len(SENTENCES) == third for number in numbers) for third in range(3)]
+    assert min(thirds) >= 2
+    assert drawn(SENTENCES[::-1]) == chosen
+    assert drawn([" ".join(SENTENCES[at : at + 7]) for at in range(0, len(SENTENCES), 7)]) == chosen
+    assert drawn(SENTENCES, seed=1) != chosen
+
+
+def test_a_language_model_is_asked_for_drawn_sentences_only() -> None:
+    """With a quota nothing but the drawn sentences is read ahead, until the quota is full."""
+    asked: list[object] = []
+
+    def ahead(texts: Iterable[Text]) -> Iterator[Text]:
+        for text in texts:
+            asked.append(text)
+            yield text
+
+    found = list(near_misses(SENTENCES, BOTH[:1], per_family=5, ahead=ahead))
+    assert [(miss.anchor, miss.positive) for _, miss in found] == asked[:5]
+    assert len(asked) < len(SENTENCES)
 
 
 def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
@@ -140,16 +168,26 @@ def test_no_pair_twice_in_either_order() -> None:
         ("The cat sees the dog " + "and the very old bird " * 20 + "here.", "long"),
         ("It is the cityâ\x80\x99s oldest house of all.", "broken"),
         ("It is a house that was built in the…", "broken"),
+        ("The cat was seen in the old house by the girl that lives there and", "broken"),
+        (", which is why the cat sleeps in the box.", "broken"),
+        ("RESULTS The cat sleeps in the box of the girl.", "run-on"),
+        ("The cat sleeps in the box. The dog does not.", "run-on"),
+        ("The cat sleeps in the box The dog does not sleep.", "run-on"),
+        ("The cat sees 12 34 dogs and the the bird.", "run-on"),
+        ("The cat never sleeps, i.e. it is always awake.", "restated"),
         ("See the page at www.example.com for more of it.", "link"),
         ("We show that $\\alpha$ is a constant of the model.", "markup"),
         ("Use the <b>bold</b> words of the text here.", "markup"),
         ("The table: 1.2 3.4 5.6 7.8 9.0 1.1 2.2 3.3", "symbols"),
         ("The cat (which is old sleeps in the box.", "brackets"),
         ('He said "the cat sleeps in the box.', "brackets"),
+        ("He said 'the cat sleeps in the box.", "brackets"),
         ("The History Of Modern Architecture In Europe", "capitals"),
         ("Der Hund schläft heute wieder lange.", "language"),
         ("The price is $5 million (about 3%) for the house.", None),
         ('He said "the cat" is in the box.', None),
+        ("The dogs' house is next to the 'red' box of the girl.", None),
+        ("Vitamins B and C are in the box", None),
     ],
 )
 def test_what_is_no_running_text_is_named(sentence: str, rule: str | None) -> None:

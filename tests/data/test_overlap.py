@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from retrokit.data import overlap
+from retrokit.data.images import Image
 from retrokit.data.overlap import NEAR, JudgedTexts, Shingles, TextFinder, overlaps, similarity
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import normal_form
@@ -29,6 +30,16 @@ def test_pairs_of_words_by_hand() -> None:
         for j, other in enumerate(texts):
             expected = similarity(shingles_by_hand(one), shingles_by_hand(other))  # type: ignore[arg-type]
             assert similarity(sets[i], sets[j]) == expected, (one, other)
+
+
+def test_images_have_no_words_and_do_not_shift_those_of_texts() -> None:
+    images = [Image(f"{name}.png", name, ("images.jsonl", 1)) for name in "ab"]
+    shingles = Shingles()
+    pairs, starts = shingles.of([images[0], "a b c", images[1]])
+    assert (pairs[starts[1] : starts[2]] == shingles.of(["a b c"])[0]).all()
+    finder = TextFinder(images, Shingles())
+    finder.look_in(images[1:])
+    assert (finder.exact, finder.near) == ({1: images[1]}, {})
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from tokenizers import Tokenizer
 
 import retrokit
 from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.encoders import engine
 from retrokit.encoders.base import gathered
 from retrokit.encoders.engine import batches, start_of, token_limit
 from tests.close import BF16_UNIT, assert_rounded
+from tests.evaluation.fakes import Notices
 from tests.models import WORDS, sentences
 
 TEXTS = [*sentences(8, seed=1), "", "cat", "cat", " ".join(sentences(8, seed=2)), "unknownword zzz", *sentences(3)]
@@ -75,6 +77,22 @@ def test_bf16_is_close_to_fp32_and_leaves_the_model_alone(tiny_bert):
         assert_rounded(rough, exact)
     assert {parameter.dtype for parameter in encoder.to_train().model.parameters()} == {torch.float32}
     np.testing.assert_array_equal(encoder.embed(TEXTS, "document", "fp32"), exact)
+
+
+@pytest.mark.parametrize("spec", ["{bert}", "static:dim=8,tokenizer={bert}"])
+def test_progress_goes_by_the_length_of_texts(tiny_bert, monkeypatch, spec):
+    monkeypatch.setattr(engine, "CHUNK", 8)
+    encoder = retrokit.encoder(f"{spec.format(bert=tiny_bert)},max_length=40", device="cpu")
+    texts = ["cat"] * 24 + ["cat " * 30] * 8 + ["cat " * 1000] * 8
+    notices = Notices()
+    with listening(notices):
+        embedded(encoder, texts, max_tokens=40 * 8)
+    (display,) = notices.displays
+    cut = 1 + 40 * 5
+    total = 8 * cut + 8 * (1 + 120) + 24 * (1 + 3)
+    assert display[0] == ("encoding document texts", total, "characters")
+    assert sum(count for count, _ in display[1:]) == total
+    assert display[1][0] == 8 * cut  # a fifth of the texts, more than half of the time
 
 
 def test_dropout_is_off_while_encoding(tiny_bert):

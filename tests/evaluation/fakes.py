@@ -110,16 +110,23 @@ def piped(number: int = 87) -> Iterator[Callable[[str], str]]:
 
 
 class Notices:
-    """A listener that remembers."""
+    """A listener that remembers: notices; of each display of progress its label, total and unit, then each advance."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
+        self.displays: list[list] = []
 
     def notice(self, message: str) -> None:
         self.messages.append(message)
 
     def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        return nullcontext(lambda count, said="", earlier=False: None)
+        display: list = [(label, total, unit)]
+        self.displays.append(display)
+
+        def advance(count, said="", earlier=False):
+            display.append((count, earlier))
+
+        return nullcontext(advance)
 
 
 class CountedRows(np.ndarray):

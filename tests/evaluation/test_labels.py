@@ -96,6 +96,43 @@ def test_a_folder_of_results_knows_the_system_without_its_name(run):
     assert "1 result" in said
 
 
+def test_a_folder_of_results_shows_the_last_name(run, capsys):
+    two_stages = "two-stage:static:dim=8,reranker=maxsim:static,name=ours"
+
+    def shown(*words):
+        assert cli.run(["eval", "--results", "results", "--json", *words]) == 0
+        return {result["encoder"]: result for result in json.loads(capsys.readouterr().out)["results"]}
+
+    assert run("eval", SMALL, two_stages, "static:16", "--results", "results")[0] == 0
+    results = shown("--baseline-system", "ours")
+    assert list(results) == ["ours", "small", "static:16"]
+    assert results["ours"]["configuration"]["spec"] == two_stages
+    code, _, said = run("eval", "static:8,name=smaller", "--results", "results")
+    assert (code, "1 results used again, 0 computed" in said) == (0, True)
+    assert list(shown()) == ["smaller", "ours", "static:16"]
+    assert run("eval", "static:8", "--results", "results")[0] == 0
+    assert "static:8" in shown()
+
+
+PROBES = {
+    "magnitude": [],
+    "fragments": ["--size", "4"],
+    "geometry": [],
+    "fisher": [],
+}
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_probes_have_the_name(run, probe):
+    code, shown, said = run("probe", probe, SMALL, *PROBES[probe])
+    assert code == 0, said
+    assert "small" in shown
+    assert "static:8" not in shown
+    code, shown, said = run("probe", probe, SMALL, *PROBES[probe], "--json")
+    assert code == 0, said
+    assert '"encoder": "small"' in shown
+
+
 def test_a_name_belongs_to_one_system(run):
     code, _, said = run("eval", SMALL, "static:dim=16,name=small")
     assert code == 2

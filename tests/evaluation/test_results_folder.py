@@ -1,5 +1,6 @@
 """A results folder: what is used again, what never is, and what a damaged or stale file does."""
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,13 @@ from retrokit.data import jsonl
 from retrokit.evaluation.comparison import results_folder
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics import significance
+from retrokit.ranking import reranking
+from retrokit.ranking.retrieval.base import Searcher, Shared
+from retrokit.ranking.retrieval.hybrid import Hybrid
+from retrokit.ranking.retrieval.two_stage import Fusion, TwoStage, store_at
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, piped, write_folder, write_lines
 from tests.models import sentences
 
@@ -175,6 +182,40 @@ def test_a_result_depends_on_extensions_which_a_system_may_contain(
     assert not set(sources()) & set(with_other_graphs)
 
 
+PLUGIN = """
+from retrokit.ranking.retrieval.base import Searcher
+class First(Searcher):
+    spec = similarity = "first"
+    def fingerprint(self): return "1"
+    def index(self, documents): raise NotImplementedError
+"""
+
+
+@pytest.mark.parametrize("name", ["hybrid", "two-stage", "shared"])
+def test_a_result_depends_on_the_plugin_within_a_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file = tmp_path / f"plugin_in_{name.replace('-', '_')}.py"
+    file.write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    first = importlib.import_module(file.stem).First()
+    system: Searcher = Hybrid(first, first, "rrf", 0.5, 10)
+    if name == "two-stage":
+        system = TwoStage(system, reranking.create("maxsim:static:8", "cpu"), Fusion(), store_at(None))
+    elif name == "shared":
+        system = Shared(first)
+
+    def source() -> str | None:
+        task: Any = object.__new__(Retrieval)
+        about = results_folder._key_without_encoder(Request(searcher=system), task, {})
+        (key,) = about.values()
+        return key["source"]
+
+    before = source()
+    file.write_text(f"{PLUGIN}# changed")
+    assert source() != before
+
+
 @pytest.fixture
 def bright(tmp_path: Path) -> Path:
     """A folder of BRIGHT's with two domains; the queries of either exclude a document."""
@@ -266,7 +307,20 @@ def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path
     run()
     (file,) = files(tmp_path)
     content = json.loads(file.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    names = {"checksum", "kind", "version", "key", "asked", "shown", "training", "added", "made", "result"}
+    names = {
+        "checksum",
+        "kind",
+        "version",
+        "key",
+        "asked",
+        "shown",
+        "training",
+        "added",
+        "made",
+        "result",
+        "label",
+        "spec",
+    }
     assert set(content) == names
     assert set(content["key"]) == {
         *("encoder", "similarity", "task", "precision", "dims", "fingerprint", "learned", "data", "device"),

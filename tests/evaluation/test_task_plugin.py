@@ -1,5 +1,6 @@
-"""A task from another package: one module and one entry point, and ``eval`` has it, with results kept and gated."""
+"""The task on the page of plugins, in another package: ``eval`` has it, with results kept and gated."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,41 +17,18 @@ from retrokit.evaluation.task import Request
 from tests.evaluation.fakes import hashed
 from tests.plugins import install, look_in
 
-MODULE = """
-from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.core.registry import Entry, Param
-from retrokit.ranking.retrieval.embeddings import pair_scores
-
-ENTRY = Entry(
-    "spread", "how far two texts are apart", f"{__name__}:spread", (Param("a"), Param("b")), positional="a"
-)
-
-
-class Spread(SymmetricTask):
-    main_metric = "apart"
-    shown_metrics = default_metrics = ("apart", "together")
-    data_digest = "of two words"
-
-    def describe(self):
-        return f"{self.spec}: two texts"
-
-    def measure(self, request, similarity, embeddings, names):
-        (rows,) = embeddings
-        score = float(pair_scores(similarity, rows[:1], rows[1:])[0])
-        values = {"apart": 1 - score, "together": score}
-        return Measured({name: values[name] for name in names})
-
-
-def spread(a, b):
-    return Spread([a, b], {"texts": 2})
-"""
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "plugins.md"
 
 
 @pytest.fixture(autouse=True)
 def spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a wheel of the third party leaves in site-packages, and registries that have not looked there yet."""
-    entry_points = "[retrokit.tasks]\nspread = spread_of_texts:ENTRY\n"
-    install(tmp_path / "site", "spread", {"spread_of_texts": MODULE}, entry_points)
+    entry_points = "[retrokit.tasks]\nspread = spread_of_texts:SPREAD\n"
+    section = PAGE.read_text(encoding="utf-8").partition("## A task\n")[2]
+    module = re.search("```python\n(.*?)```", section, re.DOTALL)[1].replace(
+        "retrokit_example.spread", "spread_of_texts"
+    )
+    install(tmp_path / "site", "spread", {"spread_of_texts": module}, entry_points)
     look_in(tmp_path / "site", tasks, monkeypatch)
     entry = Entry("hashed", "random embeddings", "tests.evaluation.fakes:hashed", (Param("number", int),), "number")
     monkeypatch.setitem(encoders.registry._entries, "hashed", entry)

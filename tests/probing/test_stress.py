@@ -351,6 +351,16 @@ def test_few_texts_of_a_capability_are_a_sample_of_all(corpus, tmp_path):
         assert (row.low, row.high) == pytest.approx(wilson(row.rate, row.texts))
 
 
+def test_a_family_without_edits_is_named(tmp_path):
+    texts = write_lines(tmp_path / "texts.jsonl", [{"text": "The cat sleeps in the box."}, {"text": "The dog is old."}])
+    with heard() as lines:
+        probe = probe_stress(
+            [], str(texts), capabilities=["negation", "dates"], save_edits=str(tmp_path / "edits.jsonl")
+        )
+    assert "no edits in these texts: dates" in lines
+    assert [row.capability for row in probe.counts] == ["negation"]
+
+
 def test_a_reranker_catches_what_the_first_system_fails(corpus):
     probe = probe_stress(["static:16"], str(corpus), capabilities=["negation", "binding"], with_="static:16")
     assert {row.caught for row in probe.rates if row.role == "system"} <= {0.0, None}  # its own failures

@@ -107,7 +107,12 @@ def test_an_export_that_was_killed_goes_on(tiny_bert, corpus, whole, tmp_path, m
     heard = Notices()
     with listening(heard):
         made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype)
-    assert any(said.startswith(f"resuming after {32 if dtype == 'int8' else 48} embeddings") for said in heard.messages)
+    earlier = 32 if dtype == "int8" else 48
+    assert any(said.startswith(f"resuming after {earlier} embeddings") for said in heard.messages)
+    display = next(display for display in heard.displays if display[0][0] == "exporting embeddings")
+    assert display[0][1:] == (sum(1 + len(text) for text in TEXTS), "characters")
+    assert display[1] == (sum(1 + len(text) for text in TEXTS[:earlier]), True)  # no part of the rate
+    assert sum(count for count, _ in display[1:]) == display[0][1]
     assert counted.texts == (38 if dtype == "int8" else 22)  # int8 had embedded its sample too
     assert content(made.folder) == content(whole[dtype].folder)
     assert {path.name for path in tmp_path.iterdir() if "retrokit" in path.name} == set()

@@ -15,10 +15,10 @@ train() { # FOLDER STEPS EVAL_EVERY LR ENCODER_LR, then what to begin with and t
 }
 
 train first "${STEPS:-4000}" "${EVAL_EVERY:-250}" 1e-3 5e-4 "${ENCODER:-minilm}" --data written.jsonl
-for family in binding spatial negation; do # three of five written triplets are of binding
+for family in binding relations negation; do # three of five written triplets are of binding
     grep "\"family\": \"$family\"" written.jsonl > "written-$family.jsonl"
 done
 train run "${MORE:-1200}" "${EVAL_EVERY:-200}" 5e-4 2.5e-4 first --start first --data written-binding.jsonl,weight=0.35 \
-    --data written-spatial.jsonl --data written-negation.jsonl
+    --data written-relations.jsonl --data written-negation.jsonl
 [ -d small ] || retrokit rerank shrink run -o small --encoder "${ENCODER:-minilm}"
 retrokit rerank calibrate ./small calibrate.jsonl --false-accept-rate 0.1

@@ -103,7 +103,9 @@ def build(data: Path, out: str, per_family: int) -> None:
         for one, other in islice(paraphrases[::step], 3 * per_family):
             found.append({"anchor": one, "positive": other, "family": f"{name}: paraphrase"})
         some = [text if isinstance(text, tuple) else text[:2000] for text in texts[:: max(1, len(texts) // AT_MOST)]]
-        for _, miss in near_misses(some, load_families(NEAR_MISSES), per_family=per_family):
+        for _, miss in near_misses(
+            some, load_families([*NEAR_MISSES, "time", "degree", "action", "cause"]), per_family=per_family
+        ):
             made = {"anchor": miss.anchor, "near_miss": miss.negatives[0], "edit": f"{miss.family}: {miss.edit}"}
             found.append({**made, "family": f"{name}: {miss.family}"})
     own: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -133,20 +133,22 @@ def _base(word: str, part: str) -> str:
     return word
 
 
+FAMILIES = (*NEAR_MISSES, "time", "degree", "action", "cause")
 _PAIRED = {
     ("binding", "swap-arguments"): ("active-to-passive",),
     ("binding", "swap-agent"): ("passive-to-active",),
     ("spatial", "swap-position"): ("swap-located", "swap-places"),
-    ("spatial", "swap-comparative"): ("swap-comparison",),
-    ("spatial", "swap-time"): ("swap-clauses",),
-    ("spatial", "swap-more-less"): ("swap-comparison",),
+    ("degree", "swap-comparative"): ("swap-comparison",),
+    ("time", "swap-time"): ("swap-clauses",),
+    ("degree", "swap-more-less"): ("swap-comparison",),
 }
 
 
 def _cancelled(text: str) -> Iterator[tuple[str, str]]:
     """Two near-misses that undo each other: arguments exchanged, then the passive; *above* to *below*, exchanged."""
-    binding, spatial = load_families(["binding", "spatial"])
-    for family in (binding, spatial):
+    families = load_families(["binding", "spatial", "time", "degree"])
+    binding = families[0]
+    for family in families:
         for edit in family.edits(Subject.of_sentence(text)):
             for second in binding.edits(Subject.of_sentence(edit.after)) if (family.name, edit.name) in _PAIRED else ():
                 if second.name in _PAIRED[family.name, edit.name]:
@@ -156,7 +158,7 @@ def _cancelled(text: str) -> Iterator[tuple[str, str]]:
 def triplets(text: str, random: random.Random) -> Iterator[dict[str, object]]:
     """Triplets of a sentence, a family at a time, and of its near-misses."""
     same = list(rewritings(text))
-    for family in load_families(NEAR_MISSES):
+    for family in load_families(FAMILIES):
         by_kind: dict[str, list[str]] = {}
         for edit in family.edits(Subject.of_sentence(text)):
             by_kind.setdefault(edit.name, []).append(edit.after)
@@ -206,7 +208,7 @@ def of_texts(path: str, field: str, per_family: int, seed: int) -> Iterator[dict
 
 def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
     """Pairs of a sentence and its rewriting by others, with a near-miss of either."""
-    splitter, families, draw = Multilingual("en"), load_families(NEAR_MISSES), random.Random(0)
+    splitter, families, draw = Multilingual("en"), load_families(FAMILIES), random.Random(0)
     rewritten = {row["id"]: str(row["contents"]) for _, row in read_jsonl(after)}
     for _, row in read_jsonl(before):
         if row["id"] not in rewritten:

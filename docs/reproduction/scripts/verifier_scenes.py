@@ -403,7 +403,7 @@ def places(r: random.Random) -> Fact:
             f"{back[0]} {a} {verb} {b}",
         ]
 
-    return "spatial", ways(forth, back), ways(back, forth)
+    return "relations", ways(forth, back), ways(back, forth)
 
 
 def parts(r: random.Random) -> Fact:
@@ -423,7 +423,7 @@ def parts(r: random.Random) -> Fact:
             f"it is at {end} {whole} that the {thing} {verb}",
         ]
 
-    return "spatial", ways(end[0]), ways(end[1])
+    return "relations", ways(end[0]), ways(end[1])
 
 
 def order(r: random.Random) -> Fact:
@@ -432,7 +432,7 @@ def order(r: random.Random) -> Fact:
         x, y = r.sample(EVENTS, 2)
         forth, back = ("came before", "took place before", "preceded"), ("came after", "took place after", "followed")
         same = [*(f"{x} {word} {y}" for word in forth), *(f"{y} {word} {x}" for word in back)]
-        return "spatial", same, [*(f"{y} {word} {x}" for word in forth), *(f"{x} {word} {y}" for word in back)]
+        return "relations", same, [*(f"{y} {word} {x}" for word in forth), *(f"{x} {word} {y}" for word in back)]
     who = _somebody(r)
     if r.random() < 0.5:
         x, y = (f"{who} {_past(verb)}" for verb in r.sample(VERB_PHRASES, 2))
@@ -450,7 +450,7 @@ def order(r: random.Random) -> Fact:
             f"once {x}, {y}",
         ]
 
-    return "spatial", ways(x, y), ways(y, x)
+    return "relations", ways(x, y), ways(y, x)
 
 
 def grades(r: random.Random) -> Fact:
@@ -467,7 +467,7 @@ def grades(r: random.Random) -> Fact:
             f"{b} is {less} when compared with {a}",
         ]
 
-    return "spatial", ways(a, b), ways(b, a)
+    return "relations", ways(a, b), ways(b, a)
 
 
 def moves(r: random.Random) -> Fact:
@@ -475,7 +475,7 @@ def moves(r: random.Random) -> Fact:
     who, where = _somebody(r), f"the {r.choice(PLACES).replace('_', ' ')}"
     forth, back = r.choice(MOVES)
     how = r.choice(["", " quickly", " at noon", " alone", " with the children"])
-    return "spatial", [f"{who} {way} {where}{how}" for way in forth], [f"{who} {way} {where}{how}" for way in back]
+    return "relations", [f"{who} {way} {where}{how}" for way in forth], [f"{who} {way} {where}{how}" for way in back]
 
 
 def changes(r: random.Random) -> Fact:
@@ -489,7 +489,7 @@ def changes(r: random.Random) -> Fact:
         found = [f"{what} {word}{when}" for word in words]
         return found + ([f"{fronted}, {what} {word}" for word in words] if fronted else [])
 
-    return "spatial", ways(forth), ways(back)
+    return "relations", ways(forth), ways(back)
 
 
 def path(r: random.Random) -> Fact:
@@ -508,7 +508,7 @@ def path(r: random.Random) -> Fact:
     def ways(a: str, b: str) -> Ways:
         return [f"{who} {verb} from {a} to {b}", f"from {a}, {who} {verb} to {b}", f"{who} {verb} to {b} from {a}"]
 
-    return "spatial", ways(a, b), ways(b, a)
+    return "relations", ways(a, b), ways(b, a)
 
 
 # --- scenes: what is, and what is not

@@ -16,21 +16,26 @@ def _family(name: str, summary: str, module: str, extra: str | None = None) -> E
     return Entry(name, summary, f"retrokit.augmentation.edits.{module}:{name.replace('-', '_')}", extra=extra)
 
 
+_RELATIONS = "relations", "negatives"  # the module, and the extra that it needs
+
 registry = Registry(
     "family of edits",
     "retrokit.edits",
     [
         _family("negation", "edit: a negation put in, taken away or moved", "negation", "negatives"),
         _family("binding", "edit: arguments, attributes or names change places", "binding", "negatives"),
-        _family("spatial", "edit: a relation of place, time, degree or cause turned round", "spatial", "negatives"),
+        _family("spatial", "edit: a relation of place, direction or order in space turned round", *_RELATIONS),
+        _family("time", "edit: before and after, early and late, first and last", *_RELATIONS),
+        _family("degree", "edit: more and less, large and small, strongly and weakly, often and rarely", *_RELATIONS),
+        _family("action", "edit: increase and decrease, allow and prevent, accept and reject", *_RELATIONS),
+        _family("cause", "edit: because of and despite, leads to and results from", *_RELATIONS),
         _family("numbers", "edit: another number", "quantities"),
         _family("units", "edit: another unit: mg and g, days and weeks", "quantities"),
         _family("dates", "edit: another year, month or day", "quantities"),
         _family("quantities", "edit: at least and at most, majority and minority", "quantities"),
         _family("entities", "edit: another name of the same kind from the corpus", "entities"),
         _family("codes", "edit: another digit in a code or identifier", "entities"),
-        _family("degree", "edit: strongly and weakly, often and rarely", "degree", "negatives"),
-        _family("modality", "edit: may and will, suggest and prove", "degree"),
+        _family("modality", "edit: may and will, suggest and prove", "modality"),
         _family("position", "edit: a long document without the answer; it is first, middle or last", "documents"),
         _family("stuffing", "edit: unrelated text stuffed with the query's keywords", "documents"),
         _family("instruction", "edit: unrelated text with an instruction to rank it first", "documents"),

@@ -32,10 +32,11 @@ from retrokit.llm.store import default_store
 
 @dataclass(frozen=True)
 class Written:
-    """The ``files``, the ``counts`` of :func:`near_misses`, and a summary of a language model's calls."""
+    """The ``files``, the ``counts`` of :func:`near_misses`, the ``families``, and a summary of a model's calls."""
 
     files: tuple[str, ...]
     counts: Counter[str]
+    families: tuple[str, ...] = ()
     calls: str | None = None
 
     @property
@@ -54,9 +55,13 @@ class Written:
             lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
         if self.calls is not None:
             lines.append(self.calls)
+        lines += [f"{family}: none in these texts" for family in self.families if not self._number_of(family)]
         if missing := self._missing():
             lines.append(f"the texts did not fill every quota: {', '.join(missing)} are missing")
         return lines
+
+    def _number_of(self, family: str) -> int:
+        return sum(self.counts[f"{family}/{split}"] for split in SPLITS)
 
     def _missing(self) -> list[str]:
         """What quotas miss: how many, of which family and split."""
@@ -87,11 +92,14 @@ def write_near_misses(settings: NearMissSettings) -> Written:
             per_family=settings.per_family,
             split=settings.split,
             counts=counts,
+            ahead=iter if writer is None else writer.ahead,
         )
         streams = {split: stack.enter_context(writing(file)) for split, file in files.items()}
         for split, near_miss in triplets:
             streams[split].write(json_line(near_miss.to_json()))
-        written = Written(tuple(files.values()), counts, writer.session.summary() if writer is not None else None)
+        names = tuple(family.name for family in families)
+        calls = writer.session.summary() if writer is not None else None
+        written = Written(tuple(files.values()), counts, names, calls)
         if not written.by_family:
             if writer is not None:
                 writer.check()
@@ -117,7 +125,7 @@ def _sources(
     prompts = prompts_of(families, settings.prompts or wording_for(model))
     max_tokens = settings.max_tokens or BUDGET
     with open_writer(model, families, prompts, store, max_tokens, settings.concurrency, counts) as writer:
-        yield writer.families, writer.ahead(texts), writer
+        yield writer.families, texts, writer
 
 
 def near_miss_families(names: Sequence[str]) -> tuple[Family, ...]:

@@ -7,12 +7,17 @@ the seed and the sentence only, never on its index in the stream or on the proce
 
 import hashlib
 import heapq
+import json
 import math
+import tempfile
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from retrokit.augmentation.draws import below, bits, distinct
 from retrokit.augmentation.edits.entities import names_in
@@ -68,20 +73,24 @@ def near_misses(
     per_family: int | None = None,
     split: float | None = None,
     counts: Counter[str] | None = None,
+    ahead: Callable[[Iterable[Text]], Iterable[Text]] = iter,
 ) -> Iterator[tuple[Split, NearMiss]]:
     """Near-misses of ``texts`` in their order, at most one per sentence and family, each with its split.
 
     Args:
         texts: a text, which is cut into sentences that are their own positives; or a sentence and its paraphrase.
         seed: of the draws and the split.
-        per_family: number of each family; reading stops once every quota is full. Default: all.
+        per_family: number of each family. Sentences are then drawn from all texts in an order that depends on the seed
+            and the sentences, until every quota is full. Default: all.
         split: the share of ``train``; everything is ``train`` without it. With ``per_family`` the shares are exact.
         counts: ``texts``, ``sentences``, a key of :data:`~.running_text.RULES` for each sentence without a near-miss,
             ``both-splits``, ``repeated`` and ``unchanged`` for drawn edits that were dropped, ``FAMILY/SPLIT`` for
             near-misses, and ``missing:FAMILY/SPLIT`` for quotas that the texts did not fill.
+        ahead: reads texts ahead for a language model (:meth:`~retrokit.augmentation.edits.by_model.Writer.ahead`).
 
     No sentence, as anchor, positive or negative, is in both splits, and no pair of anchor and negative comes twice, in
-    either order. Memory is eight bytes a text.
+    either order. Memory is eight bytes a text; with ``per_family`` the sentences are in a temporary file, and memory is
+    sixteen bytes a sentence.
 
     Raises:
         MissingExtra: the tagger or the sentence splitter is not installed.
@@ -93,7 +102,26 @@ def near_misses(
     """
     counts = Counter() if counts is None else counts
     open_quotas = quotas([family.name for family in families], per_family, split)
-    return _NearMisses(families, seed, split, open_quotas, counts).run(texts)
+    if per_family is not None:
+        texts = drawn_sentences(texts, seed, counts)
+    return _NearMisses(families, seed, split, open_quotas, counts).run(ahead(texts))
+
+
+def drawn_sentences(texts: Iterable[Text], seed: int, counts: Counter[str]) -> Iterator[Text]:
+    """The sentences of all texts with their positives, in an order that depends on the seed and the sentences only."""
+    with tempfile.TemporaryFile() as file:
+        keys, offsets = array("Q"), array("Q", [0])
+        for text in texts:
+            sentences_before = len(keys)
+            for anchor, positive in anchors_of(text):
+                keys.append(_digest(f"{seed}\0drawn\0{normal_form(anchor)}\0{normal_form(positive)}"))
+                offsets.append(offsets[-1] + file.write(json.dumps((anchor, positive)).encode()))
+            if len(keys) == sentences_before:
+                counts["empty"] += 1
+        for index in np.argsort(np.asarray(keys), kind="stable").tolist():
+            file.seek(offsets[index])
+            anchor, positive = json.loads(file.read(offsets[index + 1] - offsets[index]))
+            yield anchor, positive
 
 
 def quotas(names: Iterable[str], per_family: int | None, split: float | None) -> dict[tuple[str, Split], float]:

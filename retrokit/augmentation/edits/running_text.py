@@ -8,13 +8,18 @@ from retrokit.core.calls import encodable
 
 MIN_CHARS, MAX_CHARS = 20, 400
 MIN_WORDS, MAX_WORDS = 4, 60
+MOST_WITHOUT_MARK = 12
+"""Words of a sentence without a mark at its end, such as a caption; a longer one is cut off."""
+_ENDS = frozenset(".!?\"'”’)")
 
 RULES: dict[str, str] = {
     "empty": "empty, or a pair without a paraphrase",
     "short": f"under {MIN_CHARS} characters",
     "few-words": f"fewer than {MIN_WORDS} words",
     "long": f"over {MAX_WORDS} words or {MAX_CHARS} characters",
-    "broken": "wrong encoding, or cut off by an ellipsis",
+    "broken": "wrong encoding, or cut off",
+    "run-on": "a heading, list mark or figure in the sentence, or two sentences in one",
+    "restated": "the same twice, with i.e. in between",
     "link": "a web or mail address",
     "markup": "LaTeX, HTML or program code",
     "symbols": "under 70% letters",
@@ -42,7 +47,19 @@ def sentences_in(text: str) -> Iterator[str]:
             yield sentence
 
 
-_BROKEN = re.compile("[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|(?:\\.\\.\\.|…)$")
+_BROKEN = re.compile(
+    "[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|"
+    "(?:\\.\\.\\.|…|[,;:(–-])$|^[^\\w\"“(‘'$£€]"
+)
+_RUN_ON = re.compile(
+    r"^(?:[A-Z]{4,}/?|AIMS?)(?: [A-Z/&]{2,})*:? [A-Z0-9]|^(?:OBJECTIVES?|BACKGROUND|METHODS?|RESULTS?|CONCLUSIONS?) "
+    r"|\b[A-Z]{4,} (?:A|An|The|This|These|In|If|For) [a-z]"  # a label inside
+    r"|[a-z\d)] (?:The|This|These|Those|In|We|It|If|For|When|A|An|To|Our|There|However|Returns?|Specifies) [a-z]"
+    r"|[a-z]\. ?[A-Z][a-z]+ [a-z]|[a-z],[A-Za-z]|[a-z]\d*[.;:][A-Z]"  # two sentences
+    r"|: .*\w: |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b"  # an entry of a list
+    r"|[a-z]{3,} \d+ \d+ [a-z]|[a-z]- (?!and\b|or\b|to\b|,)[a-z]|\b(\w{2,}) \1\b"  # figures, divided and repeated words
+)
+_RESTATED = re.compile(r"\bi\.e\b|\bie[.,]|\bviz\.|\bthat is,|\bin other words\b", re.IGNORECASE)
 _LINK = re.compile(r"https?:|www\.|\b[\w-]+\.(?:com|org|net|edu|gov)\b|\w@\w", re.IGNORECASE)
 _MARKUP = re.compile(r"[\\^{}|_]|<[A-Za-z/!]|\$[A-Za-z(]|\(\)|&\w+;|\[\w+\]|[=+*#].*[=+*#]")
 _ENGLISH = re.compile(
@@ -66,6 +83,9 @@ def why_not(sentence: str) -> str | None:
         ("few-words", lambda: len(words) < MIN_WORDS),
         ("long", lambda: len(words) > MAX_WORDS),
         ("broken", lambda: _BROKEN.search(sentence)),
+        ("run-on", lambda: _RUN_ON.search(sentence)),
+        ("broken", lambda: len(words) > MOST_WITHOUT_MARK and sentence[-1] not in _ENDS),
+        ("restated", lambda: _RESTATED.search(sentence)),
         ("link", lambda: _LINK.search(sentence)),
         ("markup", lambda: _MARKUP.search(sentence)),
         ("symbols", lambda: sum(map(str.isalpha, sentence)) < 0.7 * (len(sentence) - len(words) + 1)),
@@ -76,11 +96,18 @@ def why_not(sentence: str) -> str | None:
     return next((rule for rule, holds in tests if holds()), None)
 
 
+_OPENING, _CLOSING = re.compile(r"(?<![\w'])'(?=[^\s\d.,;:])"), re.compile(r"(?<=[^\W\ds_'])'(?![\w'])|(?<=[.,?!])'")
+_PLURALS = re.compile(r"s'(?!\w)")
+
+
 def _balanced(sentence: str) -> bool:
     """Whether every bracket and every double quotation mark has its counterpart."""
     if sentence.count('"') % 2:
         return False
     if any(sentence.count(mark) != sentence.count(end) for mark, end in ("“”", ("``", "''"))):
+        return False
+    opened, closed = len(_OPENING.findall(sentence)), len(_CLOSING.findall(sentence))
+    if closed > opened or opened > closed + len(_PLURALS.findall(sentence)):
         return False
     brackets = "".join(re.findall(r"[()\[\]]", sentence))
     while "()" in brackets or "[]" in brackets:

@@ -164,7 +164,9 @@ def write_gates(evaluation: Evaluation, settings: GateSettings) -> None:
     """Write the files that ``settings`` name: the gates as JUnit's XML, and the baseline if no gate failed and
     ``fail_if_worse`` compared something. Raises :class:`DataError` if one cannot be written."""
     if settings.junit is not None:
-        write_junit(evaluation.gates, settings.junit)
+        from retrokit.evaluation.comparison.names import for_machines  # with all registries
+
+        write_junit(for_machines(evaluation).gates, settings.junit)
     if settings.save_baseline is None:
         return
     if any(gate.verdict == FAILED for gate in evaluation.gates):

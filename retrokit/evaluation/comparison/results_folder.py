@@ -13,7 +13,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -51,6 +51,7 @@ class Record:
         key: all that decides the result, as plain values.
         asked: the requested metrics; the result may have more.
         shown: the columns that its task shows.
+        label, spec: the name that was given to the system last, and its spec; empty: none.
         added: when a result of this label was first written, in UTC: the order in which results are shown.
         made: when it was computed, in UTC.
     """
@@ -62,6 +63,8 @@ class Record:
     added: str
     made: str
     result: Result
+    label: str = ""
+    spec: str = ""
 
 
 class ResultsFolder:
@@ -73,12 +76,19 @@ class ResultsFolder:
         self._used = self._computed = 0
 
     def evaluate(
-        self, task: Task, request: Request, training: Training | None = None, keep_runs: bool = False
+        self,
+        task: Task,
+        request: Request,
+        training: Training | None = None,
+        keep_runs: bool = False,
+        label: str = "",
+        spec: str = "",
     ) -> list[Result]:
         """As ``task.evaluate``; a valid result of the folder is not computed again, and the rest is written.
 
-        With ``keep_runs`` everything is computed, because rankings are not stored. Raises :class:`DataError` if the
-        folder cannot be written to, or what the task raises.
+        With ``keep_runs`` everything is computed, because rankings are not stored. The ``label`` and the ``spec`` of
+        the system are stored for :meth:`read`. Raises :class:`DataError` if the folder cannot be written to, or what
+        the task raises.
         """
         keys = self._keys(task, request)
         records: dict[str, Record] = {}
@@ -98,6 +108,9 @@ class ResultsFolder:
             similarities = _similarities(request, keys, missing)
             requested = replace(request, similarities=similarities, metrics=list(dict.fromkeys(metrics)))
             records |= self._computed_records(task, requested, keys, training)
+        for record in records.values():
+            if record.label != label:
+                self._save(replace(record, label=label, spec=spec))
         return [_requested_part(records[name], request) for name in (keys or records)]
 
     def _computed_records(
@@ -132,7 +145,7 @@ class ResultsFolder:
         current = []
         for record in sorted(records, key=lambda record: record.added):
             if record.key["data"] == latest[record.key["task"]]:
-                current.append(record)
+                current.append(_named_record(record))
             else:
                 notice(f"{record.result.name} on {record.result.task} is left out: its data have changed since")
         return current
@@ -198,11 +211,31 @@ class ResultsFolder:
         with suppress(DataError):  # there is none, or it is damaged
             added = _read(file).added
         record = Record(key, metrics, list(task.shown_metrics), training, added, now, result)
-        about = {"training": vars(training) if training is not None else None, "result": plain(result)}
-        content = of_kind("result", {**vars(record), **about})
-        write_json(file, {"checksum": _checksum(content), **content})
+        self._save(record)
         self._computed += 1
         return record
+
+    def _save(self, record: Record) -> None:
+        training = vars(record.training) if record.training is not None else None
+        content = of_kind("result", {**vars(record), "training": training, "result": plain(record.result)})
+        write_json(self._file(record.key), {"checksum": _checksum(content), **content})
+
+
+def named(result: Result, label: str, spec: str) -> Result:
+    """The result under the name that the system's spec gives it; the configuration has the spec."""
+    return replace(result, encoder=label, configuration={**result.configuration, "spec": spec})
+
+
+def unseeded(training: Training | None) -> Training | None:
+    """The training of a system with a name, which is of one system."""
+    return replace(training, seed="") if training is not None else None
+
+
+def _named_record(record: Record) -> Record:
+    if not record.label:
+        return record
+    result = named(record.result, record.label, record.spec)
+    return replace(record, result=result, training=unseeded(record.training))
 
 
 def _requested_part(record: Record, request: Request) -> Result:
@@ -229,7 +262,7 @@ def _key_without_encoder(request: Request, task: Task, always: dict[str, Any]) -
     else:
         assert reranker is not None
         about = {"fingerprint": reranker.key, "similarity": OWN_SIMILARITY}
-    return {about["similarity"]: {**always, **about, "source": _source(searcher or reranker, task)}}
+    return {about["similarity"]: {**always, **about, "source": _source(*_components(searcher or reranker), task)}}
 
 
 def _read(file: Path) -> Record:
@@ -281,6 +314,18 @@ def library_versions() -> dict[str, str]:
 def software() -> str:
     """A digest of what computes every result: retrokit's source, its version and those of the libraries."""
     return hashlib.sha256(json.dumps([__version__, library_versions(), _package_source()]).encode()).hexdigest()
+
+
+def _components(system: object) -> Iterator[object]:
+    """A searcher or a reranker, and those and the encoders that it consists of."""
+    from retrokit.encoders.base import Encoder
+    from retrokit.ranking.reranking.base import Reranker
+    from retrokit.ranking.retrieval.base import Searcher
+
+    yield system
+    for value in vars(system).values():
+        if {Encoder, Reranker, Searcher} & {*type(value).__mro__}:
+            yield from _components(value)
 
 
 def _source(*objects: object) -> str | None:

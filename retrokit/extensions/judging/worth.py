@@ -50,12 +50,13 @@ class Worth:
         elif self.verdict == "judge":
             answer, reason = f"judge {self.more:,} more", f"about {self.more:,} more verdicts would decide"
         elif self.verdict == "queries":
-            answer, reason = "not yet", f"all verdicts would not decide; add about {self.more:,} queries"
+            answer = "not yet"
+            reason = f"all verdicts would not decide; add about {self.more:,} queries and judge a new pool"
         elif self.verdict == "unknown":
             answer = "not yet"
             reason = f"cannot be told; the gain over {self.against} is too near {threshold} for these queries"
             if self.gain.low == self.gain.high:
-                reason = "cannot be told; every query gains the same; add queries"
+                reason = "cannot be told; every query gains the same; add queries and judge a new pool"
         return f"{self.system}: {answer}. {numbers}: {reason}"
 
 

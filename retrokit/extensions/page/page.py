@@ -25,6 +25,7 @@ from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
 from retrokit.evaluation.comparison.comparison import Evaluation, counted
+from retrokit.evaluation.comparison.names import for_people, short_names
 from retrokit.evaluation.comparison.systems import System, comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.extensions.page.curves import curves_of, curves_plots
@@ -132,7 +133,7 @@ def seconds_of(source: RunSource) -> float | None:
 
 def evaluation(source: RecordSource) -> Iterator[Markup]:
     """The tables and pictures of one evaluation."""
-    evaluation = replace(source.record, is_cross=False)
+    evaluation = replace(for_people(source.record), is_cross=False)
     yield write("heading", source.path)
     for sheet in evaluation_sheets(evaluation, every_test=True):
         yield to_html(sheet)
@@ -151,13 +152,14 @@ def evaluation(source: RecordSource) -> Iterator[Markup]:
 def crossed(sources: Sequence[RecordSource]) -> Iterator[Markup]:
     """Training similarities against evaluation similarities, where a run was scored with several."""
     for source in sources:
+        record = for_people(source.record)
         scored: dict[str, set[str]] = {}
-        for system in source.record.systems:
+        for system in record.systems:
             if system.trained_with is not None:
                 scored.setdefault(system.encoder, set()).add(system.similarity)
         if any(len(similarities) > 1 for similarities in scored.values()):
-            keep = [system for system in source.record.systems if system.encoder in scored]
-            evaluation = replace(source.record, systems=keep, is_cross=True, correlations=[])
+            keep = [system for system in record.systems if system.encoder in scored]
+            evaluation = replace(record, systems=keep, is_cross=True, correlations=[])
             yield from (to_html(sheet) for sheet in evaluation_sheets(evaluation))
             yield pictures(cross_plots, evaluation, "Training similarity down, evaluation similarity across")
 
@@ -196,7 +198,9 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     """What runs yielded, and their curves, seeds of one training in one colour."""
     if not runs:
         return
-    if finished := [row for row in map(_outcome_row, runs) if row]:
+    paths = [source.path for source in runs]
+    names = {path: path for path in paths} | short_names(paths)
+    if finished := [[names[source.path], *cells] for source in runs if (cells := _outcome_cells(source))]:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
         note = (
             "gain: over the encoder as it came, under its own similarity. "
@@ -206,17 +210,17 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     groups: dict[str, list[RunSource]] = {}
     for source in runs:
         groups.setdefault(_group(source), []).append(source)
-    curves = curves_of(list(_named(groups.values())))
+    curves = curves_of(list(_named(groups.values(), names)))
     titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
     yield pictures(curves_plots, curves, "", titles)
 
 
-def _named(groups: Iterable[list[RunSource]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _named(groups: Iterable[list[RunSource]], names: Mapping[str, str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The lines of each run, by what its group has in common."""
     for group in groups:
-        name = group[0].path
+        name = in_common([names[source.path] for source in group])
         if len(group) > 1:
-            name = f"{in_common([source.path for source in group])} ({len(group)} seeds)"
+            name = f"{name} ({len(group)} seeds)"
         for source in group:
             yield name, source.rows
 
@@ -230,7 +234,7 @@ def _group(source: RunSource) -> str:
     return training.group if training is not None and training.seed else source.path
 
 
-def _outcome_row(source: RunSource) -> list[str]:
+def _outcome_cells(source: RunSource) -> list[str]:
     if source.run.outcome is None or "evaluations" not in source.run.outcome:
         return []
     outcome: Outcome = checked(Outcome, source.run.outcome, Path(source.path, RUN_FILE), "the outcome of a training")
@@ -242,15 +246,16 @@ def _outcome_row(source: RunSource) -> list[str]:
         metric = outcome.metric or next(iter(first["evaluation"]), "–")
         values = [digits(row["evaluation"].get(metric)) for row in (first, best)]
         cells = [metric, *values, f"{best['step']:,}", digits(outcome.gain, "+.4f")]
-    return [source.path, *cells, losses[0], losses[-1]]
+    return [*cells, losses[0], losses[-1]]
 
 
 def probe(source: RecordSource) -> Iterator[Markup]:
     """What a probe found, in words, tables and pictures."""
     yield write("heading", f"{source.entry.name.removeprefix('probe-')}: {source.path}")
-    yield write("paragraph", source.record.conclusion)
+    record = for_people(source.record)
+    yield write("paragraph", record.conclusion)
     yield from map(to_html, source.sheets)
-    yield pictures(type(source.record).plot, source.record, "", source.record.pictures)
+    yield pictures(type(record).plot, record, "", record.pictures)
 
 
 def tables(source: RecordSource) -> Iterator[Markup]:
@@ -334,7 +339,7 @@ def _drawn(sources: Iterable[RecordSource], draw: Callable[[RecordSource], Itera
 
 def _wins_and_losses(sources: Sources) -> Iterator[Markup]:
     for evaluation in _evaluations(sources).values():
-        yield from map(to_html, changes_sheets(evaluation))
+        yield from map(to_html, changes_sheets(for_people(evaluation)))
 
 
 def _missing(sources: Sources) -> Iterator[Markup]:

@@ -177,10 +177,10 @@ def probe_contrast(settings: ContrastSettings) -> ContrastProbe:
         texts = DistinctTexts()
         first, second = texts.add(data.first), texts.add(data.second)
         embeddings = encoder.embed(texts.texts, "document", settings.precision)
-        dimensions = dimension_contrasts(encoder.spec, embeddings[first], embeddings[second], settings.size)
+        dimensions = dimension_contrasts(encoder.name, embeddings[first], embeddings[second], settings.size)
         probe.dimensions.extend(dimensions)
         probe.fragments.extend(
-            fragment_contrasts(encoder.spec, embeddings[first], embeddings[second], settings.size, dimensions)
+            fragment_contrasts(encoder.name, embeddings[first], embeddings[second], settings.size, dimensions)
         )
     return probe
 

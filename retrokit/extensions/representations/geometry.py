@@ -179,7 +179,7 @@ def probe_geometry(settings: GeometrySettings) -> GeometryProbe:
         with progress("measuring geometry", len(bounds), "parts") as advance:
             for fragment, (start, stop) in enumerate(bounds):
                 measured = geometry(embeddings[:, start:stop], settings.neighbours, encoder.device)
-                probe.parts.append(Geometry(encoder.spec, fragment, stop - start, **measured))
+                probe.parts.append(Geometry(encoder.name, fragment, stop - start, **measured))
                 advance(1)
     return probe
 

@@ -129,5 +129,5 @@ def probe_layers(settings: LayerSettings) -> LayerProbe:
         (used,) = task.scored_with(encoder, [similarity])
         for layer, view in enumerate(views):
             value = quality(task, view, similarity, chosen, settings.precision).value
-            probe.layers.append(LayerScore(encoder.spec, used.spec, layer, value, start, moved[layer]))
+            probe.layers.append(LayerScore(encoder.name, used.spec, layer, value, start, moved[layer]))
     return probe

@@ -173,7 +173,7 @@ def probe_map(settings: MapSettings) -> MapProbe:
         labels = np.array(data.labels)
         learnt = positions[data.train], labels[data.train], positions[data.test]
         within = float((predict_by_distance(*learnt, task.k, "euclidean") == labels[data.test]).mean())
-        probe.maps.append(TextMap(encoder.spec, algorithm, accuracy, within, positions))
+        probe.maps.append(TextMap(encoder.name, algorithm, accuracy, within, positions))
     return probe
 
 

@@ -16,7 +16,7 @@ from retrokit import encoders, evaluation
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_jsonl
-from retrokit.encoders.base import Encoder
+from retrokit.encoders.base import Encoder, read_characters
 from retrokit.extensions.studies.state import DONE, StudyPlan
 from retrokit.extensions.studies.steps import Step
 from retrokit.ranking import retrieval
@@ -107,15 +107,19 @@ class _Speed:
 
 def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
     job = timed(plan(FinetuneConfig(encoder, (data,), batch_size=batch_size)))
-    sample = texts_of(job.batches.data, SAMPLE, seed=0)[1]
+    anchors, sample = texts_of(job.batches.data, SAMPLE, seed=0)
     trained: Encoder = encoders.registry.create(encoder)
     trained.embed(sample[:8], "document")
     began = time.perf_counter()
     trained.embed(sample, "document")
-    each_text = (time.perf_counter() - began) / len(sample)
-    texts = sum(source["documents"] + TESTED * source["anchors"] for source in job.preflight.sources)
+    seconds = time.perf_counter() - began
+    lengths = {"documents": read_characters(sample), "anchors": TESTED * read_characters(anchors)}
+    characters = sum(
+        source[name] * of_sample.mean() for source in job.preflight.sources for name, of_sample in lengths.items()
+    )
+    encoding = seconds * characters / lengths["documents"].sum()
     steps = job.preflight.steps
-    return _Speed(steps["seconds_each"], (1 - TESTED) * steps["per_epoch"], texts * each_text + 2 * _start())
+    return _Speed(steps["seconds_each"], (1 - TESTED) * steps["per_epoch"], encoding + 2 * _start())
 
 
 @cache

@@ -6,7 +6,7 @@ What is held out is measured by known-item search: a few words in a row of a tex
 
 import copy
 import time
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,14 @@ import torch
 from sentence_transformers.base.modules import Normalize, Router
 
 from retrokit import encoders
-from retrokit.core.errors import DataError, UsageError, disk_errors
-from retrokit.core.files import digest
+from retrokit.core.errors import UsageError, disk_errors
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_name_of_model, check_settings, folder_in_the_making
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file, queries_file
-from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.corpus import read_queries
 from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, open_export, step_of
-from retrokit.data.images import with_images
 from retrokit.data.jsonl import of_kind
 from retrokit.data.pairs import texts_file
 from retrokit.data.records import PrintedRecord, plain
@@ -41,6 +39,7 @@ from retrokit.extensions.vectors.checks import check_documents, check_whole, sea
 from retrokit.extensions.vectors.maps import VectorMap, check_rank, fit
 from retrokit.extensions.vectors.settings import BridgeSettings
 from retrokit.ranking.export import Prepared
+from retrokit.ranking.retrieval.files import exported_texts, texts_by_id
 from retrokit.ranking.settings import ExportSettings
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.card import FRONT, similarity_section, use_section
@@ -321,40 +320,17 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
     rows = np.random.default_rng(settings.seed).choice(count, min(count, settings.sample), replace=False)
     ids = stored.ids_at(rows.tolist())
     if settings.texts is not None:
-        texts = _texts_by_id(texts_file(settings.texts, corpus_file), ids.values())
+        texts = texts_by_id(texts_file(settings.texts, corpus_file), {*ids.values()})
     else:
-        texts = _exported_texts(stored, ids.values())
+        try:
+            texts = exported_texts(stored, {*ids.values()})
+        except UsageError as error:
+            raise UsageError(f"{error}; give the texts of {stored.folder} as `texts=`") from error
     if missing := [id for id in ids.values() if id not in texts]:
         raise UsageError(f"{source}: lacks {len(missing):,} documents of {stored.folder}; give `texts=`")
     if len(rows) < 10:
         raise UsageError(f"{stored.folder}: {len(rows)} texts are too few to learn a map from; give more")
     return rows, [texts[ids[row]] for row in rows.tolist()]
-
-
-def _exported_texts(stored: Export, ids: Collection[str]) -> dict[str, str]:
-    """Texts of the documents that the export was written from, by id."""
-    source = stored.note["source"]["spec"]
-    try:
-        path = texts_file(source, corpus_file)
-        if _is_unchanged(path, stored):
-            return _texts_by_id(path, ids)
-    except (DataError, UsageError) as error:
-        raise UsageError(f"{error}; give the texts of {stored.folder} as `texts=`") from error
-    raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
-
-
-def _texts_by_id(path: str, ids: Collection[str]) -> dict[str, str]:
-    sampled = set(ids)
-    return {document.id: document.full_text for document in read_corpus(path) if document.id in sampled}
-
-
-def _is_unchanged(path: str, stored: Export) -> bool:
-    """Whether a file has the texts of an export; those of a pipe are gone."""
-    written_from = stored.note["source"]["digest"]
-    if written_from is None or digest(path) == written_from:
-        return written_from is not None
-    items = (document.full_text for document in read_corpus(path, images=True))
-    return with_images(digest(path), items) == written_from
 
 
 def _write_model(

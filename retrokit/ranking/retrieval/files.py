@@ -1,19 +1,20 @@
 """Search from files: a corpus or an exported folder, and queries, to identifiers of documents."""
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from retrokit import encoders
-from retrokit.core.errors import UsageError
-from retrokit.core.files import typed_text
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import digest, typed_text
 from retrokit.core.notices import notice
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.exports import open_export
+from retrokit.data.exports import Export, open_export
+from retrokit.data.images import with_images
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import texts_file
 from retrokit.data.trec import write_run
@@ -81,9 +82,12 @@ class Opened:
         self._texts = _texts_of(corpus) if corpus is not None else TextList()
         searched = self._texts if self._export is None else self._export
         self._index = retrieval.index_of(searcher or "", searched, settings.device, **settings.options())
+        self._shows_texts = settings.shows_texts
+        self._every_text: dict[str, str] | None = None
 
     def make_ready(self) -> None:
         """Load the encoder and prepare the documents, so that each search is fast."""
+        self._every_text = self._exported(None)
         self._index = self._index.ready()
         self._index.search(TextList([f"ready {secrets.token_hex(8)}"]), 1)  # a text that no cache knows
 
@@ -97,14 +101,55 @@ class Opened:
             shares = self._index.account().configuration["index_recall"].items()
             recall = ", ".join(f"{name} {share}" for name, share in shares)
             notice(f"index {self._faiss} in proportion to exact search: {recall}")
-        texts = self._texts
+        texts = self._every_text
+        if texts is None:
+            texts = self._exported({*ids.values()} if self._export is not None else None)
         hits = []
         for scores, positions in rankings:
             hits_of_query = []
             for score, position in zip(scores.tolist(), positions.tolist(), strict=True):
-                hits_of_query.append(Hit(ids[position], score, texts[position] if texts else None))
+                text = self._texts[position] if self._texts else texts.get(ids[position])
+                hits_of_query.append(Hit(ids[position], score, text))
             hits.append(hits_of_query)
         return Hits(queries, hits, self._index.empty)
+
+    def _exported(self, ids: Collection[str] | None) -> dict[str, str]:
+        """The texts of an export; none, with a notice, if they are not there any more."""
+        if self._export is None or not self._shows_texts:
+            return {}
+        try:
+            return exported_texts(self._export, ids)
+        except UsageError as error:
+            notice(f"ids without texts: {error}")
+            return {}
+
+
+def exported_texts(export: Export, ids: Collection[str] | None = None) -> dict[str, str]:
+    """The texts of the documents that an export was written from, or of those of these ``ids``. Raises
+    :class:`UsageError` if they are gone, or have changed."""
+    source = export.note["source"]["spec"]
+    try:
+        path = texts_file(source, corpus_file)
+        if _is_unchanged(path, export):
+            return texts_by_id(path, ids)
+    except DataError as error:
+        raise UsageError(str(error)) from error
+    raise UsageError(f"{source}: is not what {export.folder} was written from")
+
+
+def texts_by_id(path: str, ids: Collection[str] | None) -> dict[str, str]:
+    """The texts of a corpus, or of those of its documents that have these ``ids``."""
+    documents = read_corpus(path, images=True)
+    return {document.id: document.full_text for document in documents if ids is None or document.id in ids}
+
+
+def _is_unchanged(path: str, export: Export) -> bool:
+    """Whether a file has the texts of an export; those of a pipe are gone."""
+    written_from = export.note["source"]["digest"]
+    if written_from is None or digest(path) == written_from:
+        return written_from is not None
+    items = (document.full_text for document in read_corpus(path, images=True))
+    return with_images(digest(path), items) == written_from
 
 
 def _texts_of(corpus: str) -> TextList:

@@ -216,7 +216,7 @@ def test_comparisons_in_several_metrics_hold_together(folder: Path, capsys: pyte
 def test_queries_that_all_gain_the_same_say_so() -> None:
     same = Worth("a", "b", "precision@5", "unknown", PoweredEstimate(0.2, 0.2, 0.2), 0.0)
     assert same.sentence == "a: not yet. +0.2000 precision@5 (+0.2000 … +0.2000): " + (
-        "cannot be told; every query gains the same; add queries"
+        "cannot be told; every query gains the same; add queries and judge a new pool"
     )
 
 
@@ -234,7 +234,7 @@ def test_one_system_without_judgements_has_estimates_only(folder: Path, capsys: 
     [
         ("yes", None, "runs/a: yes. +0.0500 precision@5 (+0.0100 … +0.0900): the gain over minilm is above 0"),
         ("judge", 20, "runs/a: judge 20 more. +0.0500 precision@5 (+0.0100 … +0.0900): about 20 more verdicts would"),
-        ("queries", 40, "all verdicts would not decide; add about 40 queries"),
+        ("queries", 40, "all verdicts would not decide; add about 40 queries and judge a new pool"),
         ("unknown", None, "cannot be told; the gain over minilm is too near 0 for these queries"),
     ],
 )

@@ -216,6 +216,7 @@ def _is_bound(view: BindingView, at: int) -> bool:
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?%?|[A-Za-z]+")
 
 _PERCENT = re.compile(r"\d+(?:\.\d+)?%")
+_MARKED = frozenset("′ ″ ' ’ type types grade stage phase level class us$ $ £ € ± ×".split())
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 
 
@@ -223,6 +224,8 @@ def numbers(view: BindingView) -> Iterator[Named]:
     """12 men and 30 women: 30 men and 12 women."""
     counts = [(phrase, at) for phrase in view.phrases if (at := _number(view, phrase)) is not None]
     for (phrase, first), (other, second) in pairwise(counts):
+        if any(_MARKED & {view.words[at - 1], view.words[at + 1]} for at in (first, second)):
+            continue  # 5' ends; type 2 diabetes
         if view.head(phrase) != view.head(other) and _numbers_part(view, phrase.end, first, other.start, second):
             yield "swap-numbers", _swapped_numbers(view, first, second)
 

@@ -1,22 +1,25 @@
-"""Near-misses of relation: a word of place, direction, time, degree, change or cause gives way to its converse or
-opposite (COMP 3.1, D.1): *before* to *after*, *into* to *out of*, *larger* to *smaller*, *rose* to *fell*.
+"""Near-misses of relation: a word gives way to its converse or opposite.
 
-The words are in tables; a rule decides where one may be swapped. An idiom, a name, a quotation, another reading of the
-word, or one side of a contrast that the sentence itself draws (*before and after*) stays as it is. Relations that read
-the same both ways (*next to*, *between*, *similar to*) are in no table.
+COMP's family is ``spatial`` (3.1, D.1): place, direction, containment and order in space, *into* to *out of*. Others
+have their own names: ``time``, *before* to *after*; ``degree``, *larger* to *smaller*; ``action``, *rose* to *fell*;
+``cause``, *because of* to *despite*.
+
+The words of a family are in the file of its name; a rule decides where one may be swapped. An idiom, a name, a
+quotation, another reading of the word, or one side of a contrast that the sentence itself draws (*before and after*)
+stays as it is. Relations that read the same both ways (*next to*, *between*, *similar to*) are in no table.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
 from retrokit.augmentation.edits import tags as c5
 from retrokit.augmentation.edits.family import Family, Rewriting, written
 from retrokit.augmentation.edits.patterns import EXAMPLE, Condition, Test, lexicon, read_condition, read_swaps, text
-from retrokit.augmentation.edits.sentence import Change, Named, Sentence, View, inflected, lemma
+from retrokit.augmentation.edits.sentence import Change, Named, Phrase, Sentence, View, inflected, is_of_name, lemma
 from retrokit.augmentation.edits.subject import Subject
 
 LEXICON = lexicon(__package__)
@@ -48,7 +51,28 @@ def _prevents_action(view: View, index: int) -> bool:
     return False
 
 
+def _begins(kind: str, view: View, index: int) -> bool:
+    """Whether a noun phrase whose head is of the kind begins at a token."""
+    phrase = view.starting.get(index)
+    return phrase is not None and view.head(phrase) in WORDS[kind]
+
+
+def _describes(kind: str, view: View, index: int) -> bool:
+    """Whether a token is in a noun phrase before its head, which is of the kind."""
+    return any(phrase.start <= index < phrase.head and view.head(phrase) in WORDS[kind] for phrase in view.phrases)
+
+
 CONDITIONS: dict[str, Test[View]] = {
+    "question": lambda view, at: view.words[view.size - 1] == "?",
+    "a-place": partial(_begins, "places"),
+    "a-text": partial(_begins, "texts"),
+    "a-clause": lambda view, at: (
+        (phrase := view.starting.get(at)) is not None and view.tags[view.extended(phrase, "fP").end] in c5.FINITE
+    ),
+    "is-text": lambda view, at: view.is_noun(at) and lemma(view.words[at], "NOUN") in WORDS["texts"],
+    "of-place": partial(_describes, "places"),
+    "of-text": partial(_describes, "texts"),
+    "of-event": partial(_describes, "happenings"),
     "np": View.starts_noun_phrase,
     "attributive": View.before_noun,
     "passive": View.is_passive,
@@ -284,22 +308,14 @@ def begin(view: View, index: int) -> Named | None:
 
 def into(view: View, index: int) -> Named | None:
     """*walks into the room* → *walks out of the room*, *inserted into the slot* → *removed from the slot*."""
-    if not view.starts_noun_phrase(index + 1) or view.words[index + 1] in {"account", "two", "three", "several"}:
-        return None
-    if view.words[index - 1] in WORDS["converted"]:
-        return "swap-direction", [Change(index, index + 1, "from")]
+    goal = view.starting.get(index + 1)
     before = range(index - 1, max(-1, index - 6), -1)
     verb = next((word for word in before if view.tags[word].startswith("VV")), None)
-    if verb is None:
+    if goal is None or verb is None or not _is_place(view, goal):
         return None
-    moves = view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG")
-    return _out_of(view, index, verb) if moves else _removed_from(view, index, verb)
-
-
-def _out_of(view: View, index: int, verb: int) -> Named | None:
-    if view.words[verb].startswith("get") or not _is_room(view, index):
-        return None
-    return "swap-direction", [Change(index, index + 1, "out of")]
+    if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
+        return "swap-direction", [Change(index, index + 1, "out of")]
+    return _removed_from(view, index, verb)
 
 
 def _removed_from(view: View, index: int, verb: int) -> Named | None:
@@ -307,12 +323,6 @@ def _removed_from(view: View, index: int, verb: int) -> Named | None:
     if form is None or not {"PUN", "CJC", "PRP"}.isdisjoint(view.tags[verb + 1 : index]):
         return None
     return "swap-direction", [Change(verb, verb + 1, inflected("remove", form)), Change(index, index + 1, "from")]
-
-
-def _is_room(view: View, index: int) -> bool:
-    """Whether one can come out of what follows *into*."""
-    is_place = view.tags[index + 1] in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} and view.tags[index + 2] != "VVG"
-    return is_place and WORDS["abstract-places"].isdisjoint(view.words[index + 1 : index + 3])
 
 
 def _container_forms() -> Iterator[tuple[str, str]]:
@@ -328,32 +338,60 @@ def _container_forms() -> Iterator[tuple[str, str]]:
 _CONTAINER_FORMS = dict(_container_forms())
 
 
-def from_name(view: View, index: int) -> Named | None:
+def from_place(view: View, index: int) -> Named | None:
     """*from Paris to Rome* → *to Paris from Rome*."""
-    goal = view.find({"to"}, index + 2, index + 5)
-    if goal is None or {*view.tags[index + 1 : goal], view.tags[goal + 1]} != {"NP0"}:
+    start = view.starting.get(index + 1)
+    end = None if start is None or view.words[start.end] != "to" else view.starting.get(start.end + 1)
+    if start is None or end is None or view.head(start) == view.head(end):
         return None
-    if {view.words[index + 1], view.words[goal + 1]} & WORDS["calendar"]:
+    if not (_is_place(view, start) and _is_place(view, end)):
         return None
-    return ("swap-direction", (Change(index, index + 1, "to"), Change(goal, goal + 1, "from")))
+    return "swap-direction", [Change(index, index + 1, "to"), Change(start.end, start.end + 1, "from")]
+
+
+def _is_place(view: View, phrase: Phrase) -> bool:
+    is_name = view.tags[phrase.head] == "NP0" and view.words[phrase.head] not in WORDS["calendar"]
+    if is_name and is_of_name(view.sentence.tokens[phrase.head].text):
+        return False  # English, Japanese
+    return is_name or view.head(phrase) in WORDS["places"]
 
 
 def spatial() -> Family:
     """The family, as the registry makes it."""
-    return Family("spatial", rewritings, prompt=text(__package__, "prompt.txt"))
+    return Family("spatial", partial(rewritings, "spatial"), prompt=text(__package__, "prompt.txt"))
 
 
-def rewritings(subject: Subject) -> Iterator[Rewriting]:
-    """Every swap of one relation in the sentence, in the order of its words.
+def time() -> Family:
+    """The family, as the registry makes it."""
+    return Family("time", partial(rewritings, "time"))
 
-    >>> [rewriting.text for rewriting in rewritings(Subject.of_sentence("The cat sleeps inside the box."))]
+
+def degree() -> Family:
+    """The family, as the registry makes it."""
+    return Family("degree", partial(rewritings, "degree"))
+
+
+def action() -> Family:
+    """The family, as the registry makes it."""
+    return Family("action", partial(rewritings, "action"))
+
+
+def cause() -> Family:
+    """The family, as the registry makes it."""
+    return Family("cause", partial(rewritings, "cause"))
+
+
+def rewritings(family: str, subject: Subject) -> Iterator[Rewriting]:
+    """Every swap of one relation of the family in the sentence, in the order of its words.
+
+    >>> sentence = Subject.of_sentence("The cat sleeps inside the box.")
+    >>> [rewriting.text for rewriting in rewritings("spatial", sentence)]
     ['The cat sleeps outside the box.']
     """
-    yield from written(subject.tagged, _swaps(View(subject.tagged)))
+    yield from written(subject.tagged, _swaps(View(subject.tagged), _table(family)))
 
 
-def _swaps(view: View) -> Iterator[Named]:
-    table = _table()
+def _swaps(view: View, table: Mapping[str, Sequence[Rule]]) -> Iterator[Named]:
     hits = [index for index, word in enumerate(view.words) if word in table]
     closed = _quoted_or_bracketed(view) if hits else set()
     for index in hits:
@@ -370,7 +408,7 @@ def _stands_free(sentence: Sentence, index: int) -> bool:
     token, text = sentence.tokens[index], sentence.text
     if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
         return False
-    return set("-/–").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
+    return set("-‐‑/–'\"‘’").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
 
 
 def _quoted_or_bracketed(view: View) -> set[int]:
@@ -399,7 +437,16 @@ def _names_the_opposite(view: View, swap: Named) -> bool:
     new = set(filter(str.isalpha, added)) - removed - WORDS["function-words"]
     if any(_is_in(word, f" {others} ") for word in new):
         return True
+    if any(_is_repeated(view, index) for index in changed if view.words[index] not in added):
+        return True
     return any(_OPPOSED[word] in view.words for word in removed & _OPPOSED.keys())
+
+
+def _is_repeated(view: View, index: int) -> bool:
+    """Whether a content word is in the sentence again, where it would contradict the swap."""
+    word = (view.words[index], view.tags[index])
+    pairs = list(zip(view.words, view.tags, strict=True))
+    return word[0].isalpha() and word[0] not in WORDS["function-words"] and pairs.count(word) > 1
 
 
 _OPPOSED = {"more": "less", "most": "least", "less": "more", "fewer": "more", "least": "most"}
@@ -411,27 +458,28 @@ def _is_in(word: str, text: str) -> bool:
     return f" {word} " in text or (len(word) > 2 and f" {stem}" in text)
 
 
-_RULES: dict[str, Rule] = {
-    "begin begins began start starts started": begin,
-    "allows allow allowed allowing enables enable enabled enabling permits permit": allow,
-    "prevents prevent preventing prevented": prevent,
-    "into": into,
-    "from": from_name,
+_RULES: dict[str, dict[str, Rule]] = {
+    "time": {"begin begins began start starts started": begin},
+    "action": {
+        "allows allow allowed allowing enables enable enabled enabling permits permit": allow,
+        "prevents prevent preventing prevented": prevent,
+    },
+    "spatial": {"into": into, "from": from_place},
 }
 
 
 @cache
-def _table() -> dict[str, list[Rule]]:
-    """Every word that may be swapped, and its rules in their order."""
+def _table(family: str) -> dict[str, list[Rule]]:
+    """Every word that a family may swap, and its rules in their order."""
     table: defaultdict[str, list[Rule]] = defaultdict(list)
-    for word, swap in read_swaps(text(__package__, "relations.txt"), LEXICON, CONDITIONS, {"numbers": from_to}):
+    for word, swap in read_swaps(text(__package__, f"{family}.txt"), LEXICON, CONDITIONS, {"numbers": from_to}):
         table[word].append(swap)
-    for words, rule in _RULES.items():
+    for words, rule in _RULES.get(family, {}).items():
         for word in words.split():
             table[word].append(rule)
-    for verbs, transitive in ((PAIRS["transitive"], True), (PAIRS["intransitive"], False)):
-        for base, opposite in verbs.items():
-            name = "swap-change" if base in WORDS["opposite-of-change"] else "swap-action"
+    for kind in ("transitive", "intransitive"):
+        for base, opposite in PAIRS.get(f"{family}-{kind}", {}).items():
+            name = "swap-change" if base in WORDS["opposite-of-change"] else f"swap-{family}"
             for form, ending in {inflected(base, penn): penn for penn in ("VB", "VBZ", "VBN", "VBD", "VBG")}.items():
-                table[form].append(VerbRule(name, base, opposite, ending, transitive=transitive))
+                table[form].append(VerbRule(name, base, opposite, ending, transitive=kind == "transitive"))
     return dict(table)
