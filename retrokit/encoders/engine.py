@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.core.errors import UsageError
-from retrokit.core.notices import notice, progress
+from retrokit.core.notices import Advance, notice, progress
 from retrokit.data.images import Image
 from retrokit.encoders.base import Batch, read_characters
 from retrokit.encoders.towers import keywords, tower_of
@@ -210,7 +210,7 @@ def _outputs(
             yield chunk, _counted(outputs, work[chunk], advance)
 
 
-def _counted(outputs: Iterator[Features], work: np.ndarray, advance: Callable[[float], None]) -> Iterator[Features]:
+def _counted(outputs: Iterator[Features], work: np.ndarray, advance: Advance) -> Iterator[Features]:
     for rows, features in outputs:
         yield rows, features
         advance(work[rows].sum())
