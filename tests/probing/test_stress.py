@@ -448,7 +448,6 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
     run = tmp_path / "run.trec"
     run.write_text("q0 Q0 d0 1 1.0 x\n")
     short = write_lines(tmp_path / "short.jsonl", [{"text": "Too short."}, {"text": "Yes."}])
-    answers = write_lines(tmp_path / "answers.jsonl", [{"prompt": "x", "answer": "y"}])
     about = {"texts": str(corpus), "with_": "none"}
     unread = {"texts": str(tmp_path / "none.jsonl"), "with_": "none"}
     for given, says in (
@@ -471,7 +470,6 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["static:8", f"run:{run}"], **unread}, "ranks by ids"),
         ({"encoders": ["hybrid:a=bm25,b=static,weight=auto"], **unread}, "weight=auto is tuned"),
         ({"encoders": ["two-stage:first=bm25,reranker=maxsim,blend=0.5"], **unread}, "cannot score pairs"),
-        ({"encoders": ["bm25"], **unread, "with_": f"llm:replay:{answers}"}, "listwise reranker; cannot score pairs"),
     ):
         with pytest.raises(UsageError, match=re.escape(says)):
             probe_stress(**given)

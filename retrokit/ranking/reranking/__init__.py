@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _ENCODER = Param("encoder", "minilm", help="whose token embeddings are compared")
 _PRECISION = replace(COMMON["precision"], default="fp32")
 _CACHE = Param("cache", help="folder for token embeddings in half precision")
-_MODEL = Param("path", required=True, help="folder or hub id")
-_MAX_LENGTH = Param("max_length", int, minimum=1, help="tokens of both texts; the rest is cut")
-_DTYPE = Param("dtype", "fp32", choices=("fp32", "bf16", "fp16"), help="type of the loaded weights")
+MODEL = Param("path", required=True, help="folder or hub id")
+MAX_LENGTH = Param("max_length", int, minimum=1, help="tokens of both texts; the rest is cut")
+DTYPE = Param("dtype", "fp32", choices=("fp32", "bf16", "fp16"), help="type of the loaded weights")
 _ANSWERS = (
     Param("form", choices=("qwen3", "bge", "mxbai"), help="published form; default: by its name"),
     Param("template", help="prompt with {query}, then {document}"),
@@ -79,14 +79,14 @@ registry = SpecRegistry(
             "colbert",
             "late interaction of a multi-vector encoder, such as ColBERT, through sentence-transformers",
             "retrokit.ranking.reranking.library:colbert",
-            (_MODEL, _MAX_LENGTH),
+            (MODEL, MAX_LENGTH),
             positional="path",
         ),
         Entry(
             "cross-encoder",
             "a transformer that reads query and document together",
             "retrokit.ranking.reranking.library:cross_encoder",
-            (_MODEL, _MAX_LENGTH, _DTYPE),
+            (MODEL, MAX_LENGTH, DTYPE),
             positional="path",
         ),
         Entry(
@@ -94,27 +94,11 @@ registry = SpecRegistry(
             "a decoder that answers yes or no: Qwen3-Reranker, BGE's gemma, mxbai's, and others",
             "retrokit.ranking.reranking.generative:generative",
             (
-                _MODEL,
+                MODEL,
                 *_ANSWERS,
                 Param("layer", int, minimum=1, help="read the answer behind this layer; default: the last"),
-                _MAX_LENGTH,
-                _DTYPE,
-            ),
-            positional="path",
-        ),
-        Entry(
-            "query-likelihood",
-            "how likely a causal language model finds the query after the document (UPR)",
-            "retrokit.ranking.reranking.likelihood:query_likelihood",
-            (
-                _MODEL,
-                Param(
-                    "template",
-                    "Passage: {document}. Please write a question based on this passage. {query}",
-                    help="prompt, the query at its end",
-                ),
-                _MAX_LENGTH,
-                _DTYPE,
+                MAX_LENGTH,
+                DTYPE,
             ),
             positional="path",
         ),
@@ -133,29 +117,6 @@ registry = SpecRegistry(
             ),
             positional="model",
             extra="llm",
-        ),
-        Entry(
-            "llm",
-            "a language model that orders lists, a window at a time (SURE 4.3), or grades or chooses passages",
-            "retrokit.ranking.reranking.listwise:listwise",
-            (
-                Param("model", required=True, help='with options in quotes: "openai:MODEL,url=ADDRESS"'),
-                Param(
-                    "form",
-                    "listwise",
-                    choices=("listwise", "pointwise", "pairwise", "setwise"),
-                    help="whole lists, grades, or the best of two or of a few",
-                ),
-                Param("window", 40, minimum=2, help="listwise: passages of a prompt"),
-                Param("step", 20, minimum=1, help="listwise: passages from one window to the next"),
-                Param("set", int, minimum=3, help="setwise: passages of a prompt; default: 4"),
-                Param("top", int, minimum=1, help="pairwise, setwise: best places to sort; default: 10"),
-                Param("words", 300, minimum=1, help="of a passage"),
-                Param("answer_tokens", 4096, minimum=1, help="most tokens of an answer, reasoning included"),
-                Param("concurrency", 16, minimum=1, maximum=1024, help="calls at once"),
-                Param("store", help="answer cache; default: in the work folder"),
-            ),
-            positional="model",
         ),
     ],
 )

@@ -100,7 +100,7 @@ class ListwiseReranker(Reranker):
         self._identity = language_models.registry.create(model).identity
         self._nameless: list[bool] = []  # of each answer, whether it names no passage
         self._in_a_row, self._has_refused = 0, False
-        text = files("retrokit.ranking.reranking").joinpath(prompts).read_text(encoding="utf-8")
+        text = files("retrokit.extensions.zero_shot").joinpath(prompts).read_text(encoding="utf-8")
         self._templates = {name: prompt.strip() for name, prompt in tomllib.loads(text).items()}
         self._prompts = text
 

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retrokit
-from retrokit.core.errors import ServiceError
+from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.shards import Shards
 from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.data.trec import write_run
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import ListReference, Sure
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
+from retrokit.extensions.zero_shot.listwise import ListwiseReranker, permutation_of, windows
 from retrokit.ranking.reranking import kept, registry
 from retrokit.ranking.reranking.kept import KeptReranker
-from retrokit.ranking.reranking.listwise import ListwiseReranker, permutation_of, windows
 from tests.evaluation.fakes import GivenEncoder, write_folder
 from tests.llm.server import ChatServer, Plan, message, prompt_of
 from tests.sure_folders import VARIANTS, write_sure
@@ -249,3 +249,10 @@ def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path) -
     assert trec_order(after.run["q1"])[:3] == ["d11", "d10", "d09"]
     counts = after.configuration["reranker_counts"]
     assert (counts["answers"], counts["from_store"], counts["calls"]) == (9, 2, 7)
+
+
+def test_it_scores_no_pairs_of_a_stress_test(tmp_path):
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"prompt": "x", "answer": "y"}\n', encoding="utf-8")
+    with pytest.raises(UsageError, match="listwise reranker; cannot score pairs"):
+        retrokit.probe.stress(["bm25"], str(tmp_path / "none.jsonl"), with_=f"llm:replay:{answers}")

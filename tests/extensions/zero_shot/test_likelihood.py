@@ -17,7 +17,8 @@ from transformers import (
 )
 
 from retrokit.core.errors import UsageError
-from retrokit.ranking.reranking import likelihood, registry
+from retrokit.extensions.zero_shot import likelihood
+from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.base import CUT
 from tests.models import sentences
 
@@ -131,3 +132,8 @@ def test_the_fingerprint_follows_what_decides_a_score(tiny_llama):
 def test_a_template_without_places_is_refused(tiny_llama, template):
     with pytest.raises(UsageError, match=r"needs \{document\} once, then \{query\} at its end"):
         registry.create(f'query-likelihood:{tiny_llama},template="{template}"', device="cpu")
+
+
+def test_a_registered_name_is_no_folder():
+    with pytest.raises(UsageError, match=r"^'minilm' is a registered name; expected a folder or a hub id$"):
+        registry.create("query-likelihood:minilm")
