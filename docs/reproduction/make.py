@@ -327,7 +327,8 @@ def tables() -> str:
         content = read(key.lower())
         rows = []
         for place in keys(content.get("contains", "")):
-            claims = [claim for claim in content["claims"].values() if {place, without_letter(place)} & set(named(claim))]
+            names = {place, without_letter(place)}
+            claims = [claim for claim in content["claims"].values() if names & set(named(claim))]
             verdicts = dict.fromkeys(claim["verdict"] for claim in claims)
             if verdicts:
                 rows.append(row(label(place), ", ".join(verdicts)))
