@@ -27,11 +27,7 @@ def rerank(url: str, timeout: float) -> object:
     return rerankers.create(f"rerank-api:m,url={url},timeout={timeout}").rank("Who purrs?", ["A cat."])
 
 
-def order(url: str, timeout: float) -> object:
-    return rerankers.create(f'llm:"openai:m,url={url},timeout={timeout}"').rank("Who purrs?", ["A cat.", "A dog."])
-
-
-USERS = [complete, embed, rerank, order]
+USERS = [complete, embed, rerank]
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from retrokit.extensions.zero_shot.listwise import ListwiseReranker, permutation
 from retrokit.ranking.reranking import kept, registry
 from retrokit.ranking.reranking.kept import KeptReranker
 from tests.evaluation.fakes import GivenEncoder, write_folder
+from tests.llm.hostile import KEY, skip_waits
 from tests.llm.server import ChatServer, Plan, message, prompt_of
 from tests.sure_folders import VARIANTS, write_sure
 from tests.trec import trec_order
@@ -256,3 +257,13 @@ def test_it_scores_no_pairs_of_a_stress_test(tmp_path):
     answers.write_text('{"prompt": "x", "answer": "y"}\n', encoding="utf-8")
     with pytest.raises(UsageError, match="listwise reranker; cannot score pairs"):
         retrokit.probe.stress(["bm25"], str(tmp_path / "none.jsonl"), with_=f"llm:replay:{answers}")
+
+
+def test_an_answer_of_a_byte_now_and_then_is_given_up(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    skip_waits(monkeypatch)
+    with ChatServer(Plan(pace=0.05)) as server:
+        reranker = registry.create(f'llm:"openai:m,url={server.url},timeout=0.2"')
+        with pytest.raises(ServiceError, match=r"no complete answer in 0\.2 s$"):
+            reranker.rank("Who purrs?", ["A cat.", "A dog."])
+        assert len(server.log.bodies) == 3
