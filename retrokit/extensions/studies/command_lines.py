@@ -18,6 +18,7 @@ from retrokit.core.files import check_exists
 from retrokit.core.registry import Registry, Spec, head_of
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
+from retrokit.data.pairs import built_in_folder
 from retrokit.evaluation import RANKING
 from retrokit.extensions.studies.steps import Form
 from retrokit.kinds import kinds_of_names, named
@@ -241,7 +242,7 @@ def _spec_problems(kind: str, spec: Spec, written: set[str]) -> Iterator[str]:
 
 
 def _path_problems(path: str, split: str | None, written: set[str]) -> Iterator[str]:
-    if _is_below(path, written):
+    if _is_below(path, written) or built_in_folder(path) is not None:
         return
     try:
         check_exists(path) if split is None else check_split(path, split)

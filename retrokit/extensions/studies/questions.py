@@ -13,9 +13,9 @@ from functools import cache
 from statistics import fmean
 
 from retrokit import encoders, evaluation
+from retrokit.augmentation.texts import Texts
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.data.jsonl import read_jsonl
 from retrokit.encoders.base import Encoder, read_characters
 from retrokit.extensions.studies.state import DONE, StudyPlan
 from retrokit.extensions.studies.steps import Step
@@ -87,7 +87,7 @@ def better_than_bm25(encoder: str, on: Sequence[str]) -> str:
 def sees_near_misses(encoder: str, texts: str) -> str:
     """A stress test of a system on a user's own texts; texts and system are opened first, so that a wrong one
     raises."""
-    next(read_jsonl(texts), None)
+    next(iter(Texts(texts)), None)
     retrieval.create(encoder)
     return _SEES.format(texts=json.dumps(texts), encoder=json.dumps(encoder))
 

@@ -273,3 +273,12 @@ def test_a_third_partys_command_is_a_step_whose_names_and_files_are_checked(
         Path("study.toml").write_text(study.replace(value, value.replace("texts", "text").replace("qnorm", "qnor")))
         assert run(["study", "plan", "study.toml"]) == 2
         assert expected in capsys.readouterr().err
+
+
+def test_the_built_in_texts_are_no_missing_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RETROKIT_DATA", str(tmp_path / "data"))
+    study = "[probe.stress]\nencoders = 'bm25'\ntexts = 'docstrings,documents=100'\n"
+    Path("study.toml").write_text(study)
+    assert run(["study", "plan", "study.toml"]) == 0
+    assert "docstrings,documents=100" in capsys.readouterr().out
