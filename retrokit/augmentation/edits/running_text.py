@@ -56,7 +56,7 @@ _RUN_ON = re.compile(
     r"|\b[A-Z]{4,} (?:A|An|The|This|These|In|If|For) [a-z]"  # a label inside
     r"|[a-z\d)] (?:The|This|These|Those|In|We|It|If|For|When|A|An|To|Our|There|However|Returns?|Specifies) [a-z]"
     r"|[a-z]\. ?[A-Z][a-z]+ [a-z]|[a-z],[A-Za-z]|[a-z]\d*[.;:][A-Z]"  # two sentences
-    r"|: .*\w: |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b"  # an entry of a list
+    r"|: .*\w: | : |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b"  # an entry of a list
     r"|[a-z]{3,} \d+ \d+ [a-z]|[a-z]- (?!and\b|or\b|to\b|,)[a-z]|\b(\w{2,}) \1\b"  # figures, divided and repeated words
 )
 _RESTATED = re.compile(r"\bi\.e\b|\bie[.,]|\bviz\.|\bthat is,|\bin other words\b", re.IGNORECASE)
@@ -101,8 +101,8 @@ _PLURALS = re.compile(r"s'(?!\w)")
 
 
 def _balanced(sentence: str) -> bool:
-    """Whether every bracket and every double quotation mark has its counterpart."""
-    if sentence.count('"') % 2:
+    """Whether every bracket, quotation mark and backtick has its counterpart."""
+    if sentence.count('"') % 2 or sentence.count("`") % 2:
         return False
     if any(sentence.count(mark) != sentence.count(end) for mark, end in ("“”", ("``", "''"))):
         return False
