@@ -24,6 +24,7 @@ outside, without an overlap: `disagrees`. Else, and without effects or enough tr
 verdict.
 """
 
+import math
 import re
 import sys
 import tomllib
@@ -138,8 +139,11 @@ def problems_of_verdict(claim: Record, run: Record) -> Iterator[str]:
         return
     for effect in claim.get("effects", []):
         is_whole = effect.keys() == {"name", "interval", "predicts"}
-        if not is_whole or effect["interval"] != sorted(effect["interval"]):
+        if not is_whole or any(effect[name] != sorted(effect[name]) for name in ("interval", "predicts")):
             yield "an effect takes name, interval and predicts, each range from low to high"
+            return
+        if effect["predicts"] == [-math.inf, math.inf]:
+            yield f"{effect['name']}: a prediction excludes something"
             return
     carries, why = carried(claim, run)
     if "undecided" in claim:

@@ -190,6 +190,9 @@ def test_no_pair_twice_in_either_order() -> None:
         ('He said "the cat" is in the box.', None),
         ("The dogs' house is next to the 'red' box of the girl.", None),
         ("Vitamins B and C are in the box", None),
+        ("Dr. Smith was in the house of the girl.", None),
+        ("Vitamin A deficiency is common in the world.", None),
+        ("He said that that was the cat in the box.", None),
     ],
 )
 def test_what_is_no_running_text_is_named(sentence: str, rule: str | None) -> None:

@@ -49,6 +49,17 @@ def test_only_whole_paths_are_shortened():
     assert short_names(["/x/run", "/x/run cosine"]) == {"/x/run": "run"}
 
 
+def test_two_groups_of_seeds_keep_the_names_that_tell_them_apart(models):
+    evaluation = evaluate(models[:1], ["beir:beir"])
+    result = evaluation.results[0]
+    results, trainings = [], {}
+    for path in ("/r/a/s0", "/r/a/s1", "/r/b/s1", "/r/b/s2"):
+        results.append(replace(result, encoder=path))
+        trainings[results[-1].name] = Training("cosine", path[:4], path[-1])
+    systems = [system.name for system in for_people(evaluation_of(results, evaluation.shown, trainings)).systems]
+    assert len(set(systems)) == 2
+
+
 @pytest.fixture
 def models(tmp_path, monkeypatch):
     """Two models in the working directory, by their absolute paths, and a task."""

@@ -54,10 +54,10 @@ _BROKEN = re.compile(
 _RUN_ON = re.compile(
     r"^(?:[A-Z]{4,}/?|AIMS?)(?: [A-Z/&]{2,})*:? [A-Z0-9]|^(?:OBJECTIVES?|BACKGROUND|METHODS?|RESULTS?|CONCLUSIONS?) "
     r"|\b[A-Z]{4,} (?:A|An|The|This|These|In|If|For) [a-z]"  # a label inside
-    r"|[a-z\d)] (?:The|This|These|Those|In|We|It|If|For|When|A|An|To|Our|There|However|Returns?|Specifies) [a-z]"
-    r"|[a-z]\. ?[A-Z][a-z]+ [a-z]|[a-z],[A-Za-z]|[a-z]\d*[.;:][A-Z]"  # two sentences
+    r"|[a-z\d)] (?:The|This|These|Those|In|We|It|If|For|When|An|To|Our|There|However|Returns?|Specifies) [a-z]"
+    r"|[a-z](?<!\bDr)(?<!\bSt)(?<!\bMr)(?<!\bMs)(?<!\bMrs)\. ?[A-Z][a-z]+ [a-z]|[a-z],[A-Za-z]|[a-z]\d*[.;:][A-Z]"
     r"|: .*\w: | : |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b"  # an entry of a list
-    r"|[a-z]{3,} \d+ \d+ [a-z]|[a-z]- (?!and\b|or\b|to\b|,)[a-z]|\b(\w{2,}) \1\b"  # figures, divided and repeated words
+    r"|[a-z]{3,} \d+ \d+ [a-z]|[a-z]- (?!and\b|or\b|to\b|,)[a-z]|\b(?!that\b|had\b)(\w{2,}) \1\b"
 )
 _RESTATED = re.compile(r"\bi\.e\b|\bie[.,]|\bviz\.|\bthat is,|\bin other words\b", re.IGNORECASE)
 _LINK = re.compile(r"https?:|www\.|\b[\w-]+\.(?:com|org|net|edu|gov)\b|\w@\w", re.IGNORECASE)

@@ -30,8 +30,8 @@ def for_people(record: R) -> R:
 
 
 def for_machines(record: R) -> R:
-    """The record with names that other systems and the folder of a checkout do not change, for JUnit's XML: of a folder
-    its path from here."""
+    """The record with names for JUnit's XML, which do not depend on the folder of a checkout: of a folder its path from
+    here. Two services of one model keep their specs."""
     return _with_names(record, lambda path: [path.removeprefix(os.path.join(os.getcwd(), ""))])
 
 
@@ -44,8 +44,10 @@ def _with_names(record: R, names_of: Callable[[str], list[str]]) -> R:
     renamed = _renamed(record, _renaming(names))
     if isinstance(record, Evaluation) and isinstance(renamed, Evaluation):  # names of systems join those of seeds
         pairs = zip(record.systems, renamed.systems, strict=True)
-        names |= {system.name: renamed_system.name for system, renamed_system in pairs}
-        renamed = _renamed(record, _renaming(names))
+        names_of_systems = {system.name: renamed_system.name for system, renamed_system in pairs}
+        if len({*names_of_systems.values()}) < len(names_of_systems):  # two groups of seeds with the same ends
+            return record
+        renamed = _renamed(record, _renaming(names | names_of_systems))
     return renamed
 
 

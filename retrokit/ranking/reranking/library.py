@@ -219,6 +219,8 @@ def load_cross_encoder(
         check_positions(loaded, path)
         prepare(loaded)
         loaded.predict([(PROBES[0], text) for text in PROBES], show_progress_bar=False)
+    for module in list(loaded)[1:]:
+        module.float()  # the engine gives it the first module's output in float32
     return loaded
 
 

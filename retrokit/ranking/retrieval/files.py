@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retrokit import encoders
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.files import digest, typed_text
 from retrokit.core.notices import notice
 from retrokit.core.registry import parse_all
@@ -119,7 +119,7 @@ class Opened:
             return {}
         try:
             return exported_texts(self._export, ids)
-        except UsageError as error:
+        except (UsageError, ServiceError) as error:
             notice(f"ids without texts: {error}")
             return {}
 
