@@ -1,7 +1,7 @@
 """Build a small, real retrieval benchmark from the docstrings that every Python environment holds.
 
-    python examples/docstring_benchmark.py OUTPUT_FOLDER [--documents 3000] [--seed 0]
-    python examples/docstring_benchmark.py pairs.jsonl --pairs
+    python docs/reproduction/scripts/docstring_benchmark.py OUTPUT_FOLDER [--documents 3000] [--seed 0]
+    python docs/reproduction/scripts/docstring_benchmark.py pairs.jsonl --pairs
 
 A query is the first sentence of a docstring, its document the rest: the same pairing of a summary with its text that
 Contriever-style training takes from web pages. Sources are read with ``ast`` and never imported: the standard
