@@ -9,6 +9,7 @@ The result depends neither on the terminal nor on which third-party plugins are 
 """
 
 import argparse
+import dataclasses
 import importlib
 import inspect
 import os
@@ -27,6 +28,7 @@ from retrokit.cli import app
 from retrokit.cli.common import placeholder
 from retrokit.cli.completion import CORE_KINDS
 from retrokit.core.registry import Entry, Extension, Registry
+from retrokit.core.settings import param_of
 from retrokit.kinds import kinds_of_names, named
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -170,15 +172,37 @@ def _api() -> list[str]:
 
 
 def _public(name: str, public: Any, module: str = "retrokit") -> str:
-    parameters = [
-        re.sub(r"<(?:function|class) '?([\w.]+).*?>", r"\1", str(parameter).replace("'", ""))
-        for parameter in inspect.signature(public).parameters.values()
-    ]
-    line = f"{module}.{name}({', '.join(parameters)})"
-    if len(line) > 110:
-        line = f"{module}.{name}(\n" + "".join(f"    {parameter},\n" for parameter in parameters) + ")"
     text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", (inspect.getdoc(public) or "").partition("\n\n")[0])
-    return f"## {name}\n\n```text\n{line}\n```\n\n{' '.join(text.replace('``', '`').split())}\n"
+    summary = " ".join(text.replace("``", "`").split())
+    parameters = inspect.signature(public).parameters.values()
+    meanings = _meanings(public)
+    if all(parameter.name in meanings for parameter in parameters):
+        rows = "".join(_parameter(parameter, meanings[parameter.name]) for parameter in parameters)
+        head = "| parameter | type | default | meaning |\n|---|---|---|---|\n"
+        return f"## {name}\n\n`{module}.{name}`: {summary}\n\n{head}{rows}"
+    written = [re.sub(r"<(?:function|class) '?([\w.]+).*?>", r"\1", str(one).replace("'", "")) for one in parameters]
+    line = f"{module}.{name}({', '.join(written)})"
+    if len(line) > 110:
+        line = f"{module}.{name}(\n" + "".join(f"    {parameter},\n" for parameter in written) + ")"
+    return f"## {name}\n\n```text\n{line}\n```\n\n{summary}\n"
+
+
+def _meanings(public: Any) -> dict[str, str]:
+    """What each setting of a class of settings means, or of a function that takes one; empty for others."""
+    settings = public
+    if inspect.isfunction(public):
+        settings = inspect.getclosurevars(public).nonlocals.get("settings")
+    if not dataclasses.is_dataclass(settings):
+        return {}
+    return {field.name: param_of(field).help for field in dataclasses.fields(settings)}
+
+
+def _parameter(parameter: inspect.Parameter, meaning: str) -> str:
+    """The row of a parameter; what a help calls by its option has the parameter's name."""
+    default = "required" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
+    words = re.sub(r"--([a-z][a-z-]+)", lambda option: f"`{option[1].replace('-', '_')}`", meaning)
+    cells = (f"`{parameter.name}`", f"`{parameter.annotation}`", default, words)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
 
 
 def _schemas(outputs: Mapping[str, Any], files: Mapping[str, tuple[str, Any]]) -> str:
