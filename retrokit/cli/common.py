@@ -189,17 +189,9 @@ def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
 
 
 def show_record(as_json: bool, kind: str, record: Any, *more: Any) -> None:
-    """Print a record of a registered ``kind`` as one JSON object, or else its tables and the sentences ``more``."""
+    """Print a record of a registered ``kind`` as one JSON object, or else its tables and ``more``."""
     from retrokit.report.records import registry
 
     entry: Any = registry.entry(kind)
-    parts = [] if as_json else [*entry.sheets_of(record), *map(_filled, more)]
+    parts = [] if as_json else [*entry.sheets_of(record), *more]
     show_result(as_json, kind, record.to_json(), *parts)
-
-
-def _filled(text: str) -> str:
-    """The sentences in lines as wide as a table may be."""
-    from retrokit.report.terminal import console
-
-    wrapper = textwrap.TextWrapper(console().width, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(map(wrapper.fill, text.splitlines()))
