@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core import interrupts
+from retrokit.data.processor import limit_threads
 
 if TYPE_CHECKING:
     from retrokit.cli.entry import app as app
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Entry point of the ``retrokit`` command."""
     interrupts.watch()
+    limit_threads()
     try:
         entry = import_module("retrokit.cli.entry")
     except KeyboardInterrupt:

@@ -1,10 +1,14 @@
 """The processor at hand, as its system describes it."""
 
+import math
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
+OWN_GROUPS = Path("/proc/self/cgroup")
+GROUPS = Path("/sys/fs/cgroup")
 INSTRUCTIONS = ("sse4_2", "avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")
 """Sets by which the speed of processors differs, as Linux calls them."""
 
@@ -21,7 +25,61 @@ def processor_in_words() -> str:
     processor = first_processor()
     numbers = [f"{key.removeprefix('cpu ')} {processor[key]}" for key in ("cpu family", "model") if key in processor]
     name = ", ".join([processor.get("model name") or platform.processor() or platform.machine(), *numbers])
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     flags = f"{processor.get('flags', '')} {processor.get('Features', '')}".split()
     sets = ", ".join(instruction for instruction in INSTRUCTIONS if instruction in flags)
     return "; ".join(filter(None, [name, f"{cores} core{'s' * (cores > 1)}", sets]))
+
+
+def usable_cores() -> int:
+    """The cores that this process may compute on: those of its affinity, and no more than the CPU quota of its container
+    (control groups, versions 1 and 2), rounded up."""
+    return min([_cores_of_affinity(), *(math.ceil(quota) for quota in _quotas())])
+
+
+def limit_threads() -> None:
+    """Have numerical libraries start no more threads than :func:`usable_cores`; call it before they are imported.
+
+    They know the affinity, but not the quota. Where there is none, they choose best themselves: one thread for each
+    physical core. What the user has set stays.
+    """
+    cores = usable_cores()
+    if cores < _cores_of_affinity():
+        os.environ.setdefault("OMP_NUM_THREADS", str(cores))
+
+
+def _cores_of_affinity() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quotas() -> Iterator[float]:
+    """The CPU quotas that hold for this process, in cores: of its control groups and of all above them."""
+    lines = OWN_GROUPS.read_text(encoding="utf-8").splitlines() if OWN_GROUPS.is_file() else []
+    for line in lines:
+        number, controllers, group = line.split(":", 2)
+        if number == "0":
+            root = GROUPS
+        elif "cpu" in controllers.split(","):
+            root = GROUPS / controllers
+        else:
+            continue
+        own = root / group.lstrip("/")
+        for folder in (own, *own.parents):
+            if folder.is_relative_to(root):
+                yield from _quota_of(folder)
+
+
+def _quota_of(folder: Path) -> Iterator[float]:
+    """The quota of one control group in cores, if it has one."""
+    try:
+        if (folder / "cpu.max").is_file():  # version 2
+            quota, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
+        else:
+            quota = (folder / "cpu.cfs_quota_us").read_text(encoding="utf-8")
+            period = (folder / "cpu.cfs_period_us").read_text(encoding="utf-8")
+    except OSError:
+        return
+    if quota != "max" and int(quota) > 0:
+        yield int(quota) / int(period)
