@@ -32,7 +32,7 @@ def processor_in_words() -> str:
 
 
 def usable_cores() -> int:
-    """The cores that this process may compute on: those of its affinity, and no more than the CPU quota of its container
+    """The cores that this process may compute on: those of its affinity, and no more than its container's CPU quota
     (control groups, versions 1 and 2), rounded up."""
     return min([_cores_of_affinity(), *(math.ceil(quota) for quota in _quotas())])
 
