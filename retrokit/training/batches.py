@@ -290,9 +290,10 @@ class Collator:
             batch["label"] = labels
         queries, documents = zip(*map(texts_of_record, records), strict=True)
         ids = [example.anchor_id for example in examples]
-        batch["query"] = self._features(list(queries), "query", source.query_prompt, ids)
+        query_prompt, document_prompt = self.prompts_of(source)
+        batch["query"] = self._features(list(queries), "query", query_prompt, ids)
         ids = _positives_first([example.document_ids for example in examples])
-        batch["document"] = self._features(_positives_first(documents), "document", source.document_prompt, ids)
+        batch["document"] = self._features(_positives_first(documents), "document", document_prompt, ids)
         if self.masking is not None:
             # the mask depends on epoch, role and texts only
             for role in ("query", "document"):
@@ -300,8 +301,12 @@ class Collator:
                 batch[role]["input_ids"] = self.masking(batch[role], key)
         return batch
 
+    def prompts_of(self, source: Source) -> list[str | None]:
+        """The prompts of a source's queries and of its documents: its own, else the encoder's."""
+        own = {"query": source.query_prompt, "document": source.document_prompt}
+        return [self.prompts[role] if prompt is None else prompt for role, prompt in own.items()]
+
     def _features(self, texts: list[str], role: Role, prompt: str | None, ids: list[int]) -> dict[str, Any]:
-        prompt = self.prompts[role] if prompt is None else prompt
         limit = {"max_length": self.max_length} if self.max_length is not None else {}
         features = self.preprocess(texts, prompt=prompt, task=role, **limit)
         guided = {} if self.guide is None else {"guide": self.guide.prepared(texts, role)}
