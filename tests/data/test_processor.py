@@ -40,8 +40,9 @@ def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(processor, "OWN_GROUPS", tmp_path / "own")
     monkeypatch.setattr(processor, "GROUPS", tmp_path / "groups")
     monkeypatch.setattr(processor.os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "0")  # whatever a test sets goes away after it
-    monkeypatch.delenv("OMP_NUM_THREADS")
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, "0")  # whatever a test sets goes away after it
+        monkeypatch.delenv(name)
     return tmp_path / "groups"
 
 
@@ -89,3 +90,15 @@ def test_threads_of_the_user_stay(groups: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     processor.limit_threads()
     assert os.environ["OMP_NUM_THREADS"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("own", "spins"), [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)]
+)
+def test_waiting_threads_sleep_unless_the_user_has_said_how_they_wait(
+    groups: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], spins: str | None
+) -> None:
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    processor.limit_threads()
+    assert os.environ.get("GOMP_SPINCOUNT") == spins
