@@ -9,6 +9,8 @@ until it fills 256 tokens. Both sides score in turns; times are medians, ratios 
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -49,30 +51,32 @@ def main(count: int = 320, turns: int = 5) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save_model(folder)
         for name, texts in (("mixed", documents), ("full", [f"{text} " * 40 for text in documents])):
-            for precision in ("fp32", "bf16"):
-                row(folder, name, precision, queries, texts, turns)
+            row(folder, name, queries, texts, turns)
 
 
-def row(folder: str, name: str, precision: str, queries: list[str], documents: list[str], turns: int) -> None:
-    """Time both sides in turns, the first turn apart."""
-    dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16}
-    options = {"dtype": dtypes[precision]}
-    library = CrossEncoder(folder, device="cpu", max_length=LENGTH, model_kwargs=options)
-    reranker = reranking.registry.create(f"cross-encoder:{folder},max_length={LENGTH},dtype={precision}", device="cpu")
-    together = list(zip(queries, documents, strict=True))
-    times: dict[str, list[float]] = {"library": [], "retrokit": []}
+def row(folder: str, name: str, queries: list[str], documents: list[str], turns: int) -> None:
+    """Time the library and retrokit in both precisions in turns, the first turn apart."""
+    pairs_of_texts = list(zip(queries, documents, strict=True))
+    scorers: dict[str, Callable[[], np.ndarray]] = {}
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        library = CrossEncoder(folder, device="cpu", max_length=LENGTH, model_kwargs={"dtype": dtype})
+        spec = f"cross-encoder:{folder},max_length={LENGTH},dtype={precision}"
+        reranker = reranking.registry.create(spec, device="cpu")
+        scorers[f"library {precision}"] = partial(library.predict, pairs_of_texts, show_progress_bar=False)
+        scorers[f"retrokit {precision}"] = partial(reranker.score_pairs, queries, documents)
+    times: dict[str, list[float]] = {scorer: [] for scorer in scorers}
+    scores: dict[str, np.ndarray] = {}
     for _ in range(turns + 1):
-        began = time.perf_counter()
-        theirs = library.predict(together, show_progress_bar=False)
-        times["library"].append(time.perf_counter() - began)
-        began = time.perf_counter()
-        ours = reranker.score_pairs(queries, documents)
-        times["retrokit"].append(time.perf_counter() - began)
-    theirs_median, ours_median = median(times["library"][1:]), median(times["retrokit"][1:])
-    difference = float(np.abs(theirs - ours).max())
-    print(f"{len(documents)} pairs, {name}, {precision}, {torch.get_num_threads()} threads:", end=" ")
-    print(f"library {theirs_median:.2f} s, retrokit {ours_median:.2f} s, {theirs_median / ours_median:.2f} x;", end=" ")
-    print(f"scores differ by {difference:.1g}")
+        for scorer, score in scorers.items():
+            began = time.perf_counter()
+            scores[scorer] = score()
+            times[scorer].append(time.perf_counter() - began)
+    first = median(times["library fp32"][1:])
+    print(f"{len(documents)} pairs, {name}, {torch.get_num_threads()} threads:")
+    for scorer, taken in times.items():
+        seconds = median(taken[1:])
+        difference = float(np.abs(scores[scorer] - scores["library fp32"]).max())
+        print(f"  {scorer}: {seconds:.2f} s, {first / seconds:.2f} x; scores differ by {difference:.1g}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from sentence_transformers import CrossEncoder, MultiVectorEncoder
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForCausalLM
 
 from retrokit.core.errors import DataError, ServiceError, UsageError
+from retrokit.encoders import precision
 from retrokit.ranking.reranking import registry
 from tests.close import assert_rounded
 from tests.models import make_bert, sentences
@@ -60,6 +61,17 @@ def test_the_fingerprint_follows_what_decides_a_score(folder, tmp_path):
     assert of(folder) == of(copied) == used.fingerprint()
     others = {of(folder, ",max_length=16"), of(folder, ",dtype=bf16"), of(make_cross_encoder(tmp_path / "x", seed=1))}
     assert len(others | {of(folder)}) == 4
+
+
+@pytest.mark.parametrize(("gains", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_auto_is_the_type_in_which_the_processor_is_faster(folder, monkeypatch, gains, dtype):
+    monkeypatch.setattr(precision, "_gains", lambda: gains)
+    reranker = registry.create(f"cross-encoder:{folder},dtype=auto", device="cpu")
+    assert next(reranker.model.parameters()).dtype == dtype
+    exact = registry.create(f"cross-encoder:{folder}", device="cpu")
+    queries, texts = ["a b", "c"], ["b", "a dog and a cat"]
+    bound = 0 if dtype == torch.float32 else 0.02
+    np.testing.assert_allclose(reranker.score_pairs(queries, texts), exact.score_pairs(queries, texts), atol=bound)
 
 
 def yes_no_model(tiny_llama, path, template):

@@ -22,11 +22,10 @@ from transformers import DynamicCache
 
 from retrokit.core.errors import UsageError
 from retrokit.encoders.engine import CHUNK, tokens_at_once
-from retrokit.encoders.precision import PRECISIONS
 from retrokit.llm.base import Prompt
 from retrokit.llm.local import Generator, load_generator
 from retrokit.ranking.reranking.base import CUT
-from retrokit.ranking.reranking.library import ModelReranker
+from retrokit.ranking.reranking.library import ModelReranker, loaded_dtype
 
 ROWS = 16
 CPU_LOGITS, GPU_LOGITS = 1 << 26, 1 << 29  # of a batch: a vocabulary may have 262,144 tokens
@@ -207,7 +206,7 @@ def query_likelihood(
 ) -> QueryLikelihood:
     """The causal language model of a folder or a hub id. Raises :class:`UsageError` for an encoder-decoder, a template
     without places, or more tokens than the model reads, and as :func:`retrokit.llm.local.load_generator`."""
-    generator = load_generator(path, None, device, PRECISIONS[dtype])
+    generator = load_generator(path, None, device, loaded_dtype(dtype, device))
     if generator.writes_anew:
         raise UsageError(f"{path}: is an encoder-decoder; query-likelihood needs a causal language model")
     if max_length is not None:

@@ -18,7 +18,9 @@ _PRECISION = replace(COMMON["precision"], default="fp32")
 _CACHE = Param("cache", help="folder for token embeddings in half precision")
 MODEL = Param("path", required=True, help="folder or hub id")
 MAX_LENGTH = Param("max_length", int, minimum=1, help="tokens of both texts; the rest is cut")
-DTYPE = Param("dtype", "fp32", choices=("fp32", "bf16", "fp16"), help="type of the loaded weights")
+DTYPE = Param(
+    "dtype", "fp32", choices=("fp32", "bf16", "fp16", "auto"), help="type of the loaded weights; auto: the faster"
+)
 _ANSWERS = (
     Param("form", choices=("qwen3", "bge", "mxbai"), help="published form; default: by its name"),
     Param("template", help="prompt with {query}, then {document}"),

@@ -25,6 +25,7 @@ from safetensors.torch import save_model
 from sentence_transformers import CrossEncoder, MultiVectorEncoder
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.cross_encoder.modules import LogitScore
+from sentence_transformers.util import get_device_name
 from transformers.utils import logging as transformers_logging
 
 from retrokit import encoders
@@ -37,7 +38,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.checks import PROBES, UNUSED, check_positions, positions_of, whole_weights
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.folders import architectures, ask_hub, loading
-from retrokit.encoders.precision import PRECISIONS
+from retrokit.encoders.precision import choose_precision
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking.base import CUT, PairwiseReranker, check_counts, check_finite
 
@@ -192,6 +193,11 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
     return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
 
 
+def loaded_dtype(name: str, device: str | None) -> torch.dtype:
+    """The type of weights that ``name`` stands for on ``device``; by default on the one that the library chooses."""
+    return choose_precision(name, torch.device(device or get_device_name()))
+
+
 def load_cross_encoder(
     name: str,
     path: str,
@@ -207,7 +213,7 @@ def load_cross_encoder(
         read_run(path).finished(path)
     with loading_model(name, "cross-encoder", path), whole_weights(head=False):
         options: dict[str, Any] = {
-            "model_kwargs": {"dtype": PRECISIONS[dtype]},
+            "model_kwargs": {"dtype": loaded_dtype(dtype, device)},
             "processor_kwargs": processor_kwargs,
         }
         if logit_score is None:
