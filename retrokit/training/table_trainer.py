@@ -1,13 +1,15 @@
 """The trainer of an encoder whose first module is a table of embeddings."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 
+from retrokit.data.pairs import Source
 from retrokit.data.training_rows import texts_of_record
+from retrokit.training.batches import Batches, Collator
 from retrokit.training.rows import RowAdamW, RowBag, clip
 from retrokit.training.table_tokens import prompted, tokens_of
 from retrokit.training.trainer import FinetuneTrainer
@@ -30,21 +32,15 @@ class TableTrainer(FinetuneTrainer):
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train on all cores but one, with the texts' tokens made before where each text is read at least once."""
-        examples = self.args.max_steps * self.loader.batch_sampler.size * self.args.gradient_accumulation_steps
-        if self.loader.data.augmentation is None and examples >= len(self.loader.data):
-            self.loader.collate_fn.preprocess = tokens_of(self.model.tokenizer, self._texts())
+        loader = self.loader
+        collator, batches = loader.collate_fn, loader.batch_sampler
+        assert isinstance(collator, Collator)
+        assert isinstance(batches, Batches)
+        examples = self.args.max_steps * self.args.gradient_accumulation_steps * batches.size
+        if loader.data.augmentation is None and examples >= len(loader.data):
+            collator.preprocess = tokens_of(self.model.tokenizer, _texts(loader.data.sources, collator))
         with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
             return super().train(*args, **kwargs)
-
-    def _texts(self) -> Iterator[str]:
-        """All texts of the training data, each behind its prompt."""
-        collator = self.loader.collate_fn
-        for source in self.loader.data.sources:
-            query_prompt, document_prompt = collator.prompts_of(source)
-            for record in source.records:
-                query, documents = texts_of_record(record)
-                yield from prompted([query], query_prompt)
-                yield from prompted(documents, document_prompt)
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
         """Update the batch's rows to the last step before the library reads them."""
@@ -65,6 +61,16 @@ class TableTrainer(FinetuneTrainer):
     def settle(self) -> None:
         for table in self.rows.tables:
             self.rows.bring(table)
+
+
+def _texts(sources: Iterable[Source], collator: Collator) -> Iterator[str]:
+    """All texts of the sources, each behind its prompt."""
+    for source in sources:
+        query_prompt, document_prompt = collator.prompts_of(source)
+        for record in source.records:
+            query, documents = texts_of_record(record)
+            yield from prompted([query], query_prompt)
+            yield from prompted(documents, document_prompt)
 
 
 @contextmanager
