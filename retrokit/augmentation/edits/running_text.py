@@ -49,14 +49,16 @@ def sentences_in(text: str) -> Iterator[str]:
 
 _BROKEN = re.compile(
     "[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|"
-    "(?:\\.\\.\\.|…|[,;:(–-])$|^[^\\w\"“(‘'$£€]"
+    "(?:\\.\\.\\.|…|[,;:(–-]| (?:nn|np|pd|plt|tf|torch|os|sys)\\.)$|\\(cid:|^[^\\w\"“(‘'$£€]"
 )
 _RUN_ON = re.compile(
     r"^(?:[A-Z]{4,}/?|AIMS?)(?: [A-Z/&]{2,})*:? [A-Z0-9]|^(?:OBJECTIVES?|BACKGROUND|METHODS?|RESULTS?|CONCLUSIONS?) "
     r"|\b[A-Z]{4,} (?:A|An|The|This|These|In|If|For) [a-z]"  # a label inside
     r"|[a-z\d)] (?:The|This|These|Those|In|We|It|If|For|When|An|To|Our|There|However|Returns?|Specifies) [a-z]"
     r"|[a-z](?<!\bDr)(?<!\bSt)(?<!\bMr)(?<!\bMs)(?<!\bMrs)\. ?[A-Z][a-z]+ [a-z]|[a-z],[A-Za-z]|[a-z]\d*[.;:][A-Z]"
-    r"|: .*\w: | : |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b"  # an entry of a list
+    r"|: .*\w: | : |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b| - [A-Z]"  # an entry of a list
+    r"|^(?:[a-z_]\w*|Args|Returns?|Raises|Yields|Inputs?|Outputs?|Shape|[A-Z]\w+[A-Z]\w+):? (?<=: )|\w \([\w ,.|]+\): "  # of parameters
+    r"|\b(?!than|to|is|are|be|of|by|at|in|from|or|and|with|least|most|on|not|for|was|were|until|between)[a-z]+\)? \d\.$"
     r"|[a-z]{3,} \d+ \d+ [a-z]|[a-z]- (?!and\b|or\b|to\b|,)[a-z]|\b(?!that\b|had\b)(\w{2,}) \1\b"
 )
 _RESTATED = re.compile(r"\bi\.e\b|\bie[.,]|\bviz\.|\bthat is,|\bin other words\b", re.IGNORECASE)

@@ -14,9 +14,8 @@ from retrokit.augmentation.edits.sentence import Change, Named, Phrase, is_of_na
 def attributes(view: BindingView) -> Iterator[Named]:
     """The red car and the blue truck: The blue car and the red truck."""
     pairs = [(phrase, at) for phrase in view.phrases if (at := _attribute(view, phrase)) is not None]
-    kinds = {at: _adjective_kinds(view, at) for _, at in pairs}
-    for kind in _ADJECTIVES:
-        alike = [(phrase, at) for phrase, at in pairs if kind in kinds[at]]
+    for kind in ("AJ0", "AJC", "AJS"):
+        alike = [(phrase, at) for phrase, at in pairs if view.tags[at] == kind and (kind != "AJ0" or _is_free(view, at))]
         for (phrase, first), (other, second) in pairwise(alike):
             if _attributes_fit(view, phrase, first, other, second):
                 yield "swap-attributes", _swapped_words(view, first, second)
@@ -24,23 +23,9 @@ def attributes(view: BindingView) -> Iterator[Named]:
 
 def _attributes_fit(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether each of two adjectives fits the other's head, and both edits say something else."""
-    if view.tags[first] != view.tags[second] or not _attributes_part(view, phrase, first, other, second):
+    if not _attributes_part(view, phrase, first, other, second):
         return False
     return _goes_with(view, first, other) and _goes_with(view, second, phrase)
-
-
-_ADJECTIVES = ("free", "AJC", "AJS", "relational", "participle")
-
-
-def _adjective_kinds(view: BindingView, at: int) -> set[str]:
-    """The kinds of an adjective: adjectives of one kind may change places."""
-    token = view.sentence.tokens[at]
-    if token.tag != "AJ0":
-        return {token.tag}
-    free = {"free"} if token.text.lower() in WORDS["free-adjectives"] else set()
-    if re.search("(?:[ai]l|ic|[ae]r|ary|ive|ous|ine)$", token.text.lower()):
-        return free | {"relational"}
-    return free | {"participle"} if token.text.lower().endswith("ed") else free
 
 
 def _goes_with(view: BindingView, adjective: int, phrase: Phrase) -> bool:
