@@ -185,9 +185,10 @@ def modifiers(view: BindingView) -> Iterator[Named]:
 def _modifiers_part(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether two nouns say different things of different heads, and neither makes a name or a term with its head."""
     a, b = view.words[first], view.words[second]
-    if a == b or _share_group("synonyms", a, b) or view.head(phrase) == view.head(other):
+    if a[:4] == b[:4] or _share_group("synonyms", a, b) or view.head(phrase) == view.head(other):
         return False
-    if phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
+    is_one_phrase = view.codes[phrase.start] in "dt" and view.codes[other.start] not in "dt"  # "a new start and end"
+    if is_one_phrase or phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
         return False
     return not _is_bound(view, first) and not _is_bound(view, second)
 

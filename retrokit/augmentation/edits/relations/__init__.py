@@ -444,7 +444,7 @@ def _names_the_opposite(view: View, swap: Named) -> bool:
     removed = {view.words[index] for index in changed}
     others = " ".join(word for index, word in enumerate(view.words) if index not in changed)
     added = " ".join(change.text.lower() for change in changes).split()
-    new = set(filter(str.isalpha, added)) - removed - WORDS["function-words"]
+    new = {word for word in added if word[0].isalpha()} - removed - WORDS["function-words"]
     if any(_is_in(word, f" {others} ") for word in new):
         return True
     if any(_is_repeated(view, index) for index in changed if view.words[index] not in added):
