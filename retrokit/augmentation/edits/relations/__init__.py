@@ -418,7 +418,7 @@ def _stands_free(sentence: Sentence, index: int) -> bool:
     token, text = sentence.tokens[index], sentence.text
     if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
         return False
-    return set("-‐‑/–'\"‘’").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
+    return set("-‐‑/–'\"‘’`=").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
 
 
 def _quoted_or_bracketed(view: View) -> set[int]:
