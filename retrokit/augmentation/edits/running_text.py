@@ -57,8 +57,10 @@ _RUN_ON = re.compile(
     r"|[a-z\d)] (?:The|This|These|Those|In|We|It|If|For|When|An|To|Our|There|However|Returns?|Specifies) [a-z]"
     r"|[a-z](?<!\bDr)(?<!\bSt)(?<!\bMr)(?<!\bMs)(?<!\bMrs)\. ?[A-Z][a-z]+ [a-z]|[a-z],[A-Za-z]|[a-z]\d*[.;:][A-Z]"
     r"|: .*\w: | : |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b| - [A-Z]"  # an entry of a list
-    r"|^(?:[a-z_]\w*|Args|Returns?|Raises|Yields|Inputs?|Outputs?|Shape|[\w.]+[a-z][A-Z.]\w+): |\w \([\w ,.|\[\]]+\): "  # of parameters
-    r"|\b(?!than|to|is|are|be|of|by|at|in|from|or|and|with|least|most|on|not|for|was|were|until|between)[a-z]+[);:]? \d\.$|[.:;] \d\.$"
+    r"|^(?:[a-z_]\w*|Args|Returns?|Raises|Yields|Inputs?|Outputs?|Shape|[\w.]+[a-z][A-Z.]\w+): "  # of parameters
+    r"|\w \([\w ,.|\[\]]+\): |[.:;] \d\.$"
+    r"|\b(?!than|to|is|are|be|of|by|at|in|from|or|and|with|least|most|on|not|for|was|were|until|between)"
+    r"[a-z]+[);:]? \d\.$"
     r"|[a-z]{3,} \d+ \d+ [a-z]|[a-z]- (?!and\b|or\b|to\b|,)[a-z]|\b(?!that\b|had\b)(\w{2,}) \1\b"
 )
 _RESTATED = re.compile(r"\bi\.e\b|\bie[.,]|\bviz\.|\bthat is,|\bin other words\b", re.IGNORECASE)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from retrokit.augmentation.edits import tags as c5
 from retrokit.augmentation.edits.family import Family, Rewriting, written
 from retrokit.augmentation.edits.patterns import EXAMPLE, Condition, Test, lexicon, read_condition, read_swaps, text
-from retrokit.augmentation.edits.sentence import Change, Named, Phrase, Sentence, View, inflected, lemma
+from retrokit.augmentation.edits.sentence import Change, Named, Sentence, View, inflected, lemma
 from retrokit.augmentation.edits.subject import Subject
 
 LEXICON = lexicon(__package__)
@@ -76,12 +76,8 @@ def _describes(kind: str, view: View, index: int) -> bool:
 
 
 CONDITIONS: dict[str, Test[View]] = {
+    **{f"a-{kind}": partial(_begins, kind) for kind in ("places", "bodies", "lines", "texts", "underneath")},
     "question": lambda view, at: view.words[view.size - 1] == "?",
-    "a-place": partial(_begins, "places"),
-    "a-body": partial(_begins, "bodies"),
-    "a-line": partial(_begins, "lines"),
-    "under": partial(_begins, "underneath"),
-    "a-text": partial(_begins, "texts"),
     "a-happening": _happens,
     "a-clause": lambda view, at: (
         (phrase := view.starting.get(at)) is not None and view.tags[view.extended(phrase, "fP").end] in c5.FINITE
@@ -418,7 +414,9 @@ def _stands_free(sentence: Sentence, index: int) -> bool:
     token, text = sentence.tokens[index], sentence.text
     if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
         return False
-    return set("-‐‑/–'\"‘’`=").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
+    return set("-‐‑/–'\"‘’`=").isdisjoint(
+        (text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1])
+    )
 
 
 def _quoted_or_bracketed(view: View) -> set[int]:
