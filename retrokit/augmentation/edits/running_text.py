@@ -49,14 +49,18 @@ def sentences_in(text: str) -> Iterator[str]:
 
 _BROKEN = re.compile(
     "[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|"
-    "(?:\\.\\.\\.|…|[,;:(–-])$|^[^\\w\"“(‘'$£€]"
+    "(?:\\.\\.\\.|…|[,;:(–-]| (?:nn|np|pd|plt|tf|torch|os|sys|sympy)\\.)$|\\(cid:|^[^\\w\"“(‘'$£€]"
 )
 _RUN_ON = re.compile(
     r"^(?:[A-Z]{4,}/?|AIMS?)(?: [A-Z/&]{2,})*:? [A-Z0-9]|^(?:OBJECTIVES?|BACKGROUND|METHODS?|RESULTS?|CONCLUSIONS?) "
     r"|\b[A-Z]{4,} (?:A|An|The|This|These|In|If|For) [a-z]"  # a label inside
     r"|[a-z\d)] (?:The|This|These|Those|In|We|It|If|For|When|An|To|Our|There|However|Returns?|Specifies) [a-z]"
     r"|[a-z](?<!\bDr)(?<!\bSt)(?<!\bMr)(?<!\bMs)(?<!\bMrs)\. ?[A-Z][a-z]+ [a-z]|[a-z],[A-Za-z]|[a-z]\d*[.;:][A-Z]"
-    r"|: .*\w: | : |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b"  # an entry of a list
+    r"|: .*\w: | : |^\S+ -- |::|\b(?:TODO|XXX|FIXME)\b| - [A-Z]"  # an entry of a list
+    r"|^(?:[a-z_]\w*|Args|Returns?|Raises|Yields|Inputs?|Outputs?|Shape|[\w.]+[a-z][A-Z.]\w+): "  # of parameters
+    r"|\w \([\w ,.|\[\]]+\): |[.:;] \d\.$"
+    r"|\b(?!than|to|is|are|be|of|by|at|in|from|or|and|with|least|most|on|not|for|was|were|until|between)"
+    r"[a-z]+[);:]? \d\.$"
     r"|[a-z]{3,} \d+ \d+ [a-z]|[a-z]- (?!and\b|or\b|to\b|,)[a-z]|\b(?!that\b|had\b)(\w{2,}) \1\b"
 )
 _RESTATED = re.compile(r"\bi\.e\b|\bie[.,]|\bviz\.|\bthat is,|\bin other words\b", re.IGNORECASE)
@@ -97,12 +101,13 @@ def why_not(sentence: str) -> str | None:
 
 
 _OPENING, _CLOSING = re.compile(r"(?<![\w'])'(?=[^\s\d.,;:])"), re.compile(r"(?<=[^\W\ds_'])'(?![\w'])|(?<=[.,?!])'")
+_CUT_CODE = re.compile(r"^[^`]*\w`(?!\w)")  # "Session` is closed"
 _PLURALS = re.compile(r"s'(?!\w)")
 
 
 def _balanced(sentence: str) -> bool:
     """Whether every bracket, quotation mark and backtick has its counterpart."""
-    if sentence.count('"') % 2 or sentence.count("`") % 2:
+    if sentence.count('"') % 2 or sentence.count("`") % 2 or _CUT_CODE.search(sentence):
         return False
     if any(sentence.count(mark) != sentence.count(end) for mark, end in ("“”", ("``", "''"))):
         return False

@@ -375,7 +375,7 @@ def _is_clause(view: BindingView, start: int, end: int) -> bool:
         return False
     if verb is None or verb.end > end or re.search(r"[,qswh(\"?]", view.shape[start:end]):
         return False
-    if re.search("[zbvBHDM]|&k", view.shape[verb.end : end]):
+    if re.search("[zbvBHDMT]|&k", view.shape[verb.end : end]):
         return False
     return subject is None or view.codes[subject.head] == "i" or view.agrees(verb.finite, subject)
 

@@ -14,9 +14,8 @@ from retrokit.augmentation.edits.sentence import Change, Named, Phrase, is_of_na
 def attributes(view: BindingView) -> Iterator[Named]:
     """The red car and the blue truck: The blue car and the red truck."""
     pairs = [(phrase, at) for phrase in view.phrases if (at := _attribute(view, phrase)) is not None]
-    kinds = {at: _adjective_kinds(view, at) for _, at in pairs}
-    for kind in _ADJECTIVES:
-        alike = [(phrase, at) for phrase, at in pairs if kind in kinds[at]]
+    for kind in ("AJ0", "AJC", "AJS"):
+        alike = [(phrase, at) for phrase, at in pairs if view.tags[at] == kind]
         for (phrase, first), (other, second) in pairwise(alike):
             if _attributes_fit(view, phrase, first, other, second):
                 yield "swap-attributes", _swapped_words(view, first, second)
@@ -24,23 +23,9 @@ def attributes(view: BindingView) -> Iterator[Named]:
 
 def _attributes_fit(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether each of two adjectives fits the other's head, and both edits say something else."""
-    if view.tags[first] != view.tags[second] or not _attributes_part(view, phrase, first, other, second):
+    if not _attributes_part(view, phrase, first, other, second):
         return False
     return _goes_with(view, first, other) and _goes_with(view, second, phrase)
-
-
-_ADJECTIVES = ("free", "AJC", "AJS", "relational", "participle")
-
-
-def _adjective_kinds(view: BindingView, at: int) -> set[str]:
-    """The kinds of an adjective: adjectives of one kind may change places."""
-    token = view.sentence.tokens[at]
-    if token.tag != "AJ0":
-        return {token.tag}
-    free = {"free"} if token.text.lower() in WORDS["free-adjectives"] else set()
-    if re.search("(?:[ai]l|ic|[ae]r|ary|ive|ous|ine)$", token.text.lower()):
-        return free | {"relational"}
-    return free | {"participle"} if token.text.lower().endswith("ed") else free
 
 
 def _goes_with(view: BindingView, adjective: int, phrase: Phrase) -> bool:
@@ -105,6 +90,8 @@ def _swapped_words(view: BindingView, first: int, second: int) -> list[Change]:
 def _attribute(view: BindingView, phrase: Phrase) -> int | None:
     """The adjective before the phrase's nouns, if no other word qualifies it or is next to it."""
     at = view.shape.rfind("a", phrase.start, phrase.head)
+    if view.tags[at] == "AJ0" and view.words[at] not in WORDS["free-adjectives"]:
+        return None
     if at < 0 or "'" in view.shape[phrase.start : phrase.end] or view.shape[at + 1 : phrase.end].strip("n"):
         return None
     return None if any(obstacle.holds(view, phrase, at) for obstacle in OBSTACLES) else at
@@ -130,17 +117,6 @@ def _collocation(view: BindingView, at: int) -> bool:
 _DISCIPLINE = re.compile("(?:ology|graphy|istry|physics|medicine|psychiatry|surgery)$")  # "physical geography"
 
 
-def _is_free(view: BindingView, at: int) -> bool:
-    return view.words[at] in WORDS["free-adjectives"]
-
-
-def _looks_like_verb(view: BindingView, at: int) -> bool:
-    """Whether the tagger may have read a verb as an adjective."""
-    before = view.codes[at - 1]
-    is_participle = view.words[at].endswith(("ed", "ing")) and not _is_free(view, at)
-    return before in "hw" or (is_participle and before not in "dptfPzbvy")
-
-
 def _is_of_name_only(view: BindingView, at: int) -> bool:
     """Whether the noun is a name, or the adjective a part of one."""
     tokens = view.sentence.tokens
@@ -149,7 +125,6 @@ def _is_of_name_only(view: BindingView, at: int) -> bool:
 
 
 OBSTACLES = [
-    Obstacle(lambda view, phrase, at: "-" in view.words[at] and not _is_free(view, at), "The well-known cat sleeps."),
     Obstacle(lambda view, phrase, at: view.words[at] in WORDS["tied"], "The previous test was long."),
     Obstacle(lambda view, phrase, at: view.head(phrase) in WORDS["light-nouns"], "The large number is new."),
     Obstacle(
@@ -162,7 +137,7 @@ OBSTACLES = [
         lambda view, phrase, at: view.codes[at - 1] in ("rnNco?" if at == phrase.start else "kg"),
         "A directed acyclic graph was drawn.",
     ),
-    Obstacle(lambda view, phrase, at: _looks_like_verb(view, at), "The cat that red paint hurt sleeps."),
+    Obstacle(lambda view, phrase, at: view.codes[at - 1] in "hw", "The cat that red paint hurt sleeps."),
     Obstacle(lambda view, phrase, at: _is_of_name_only(view, at), "The red Toyota sleeps."),
     Obstacle(lambda view, phrase, at: _collocation(view, at), "The social science sleeps."),
     Obstacle(lambda view, phrase, at: view.words[at] in WORDS["unbound-adjectives"], "The different cat sleeps."),
@@ -200,9 +175,10 @@ def modifiers(view: BindingView) -> Iterator[Named]:
 def _modifiers_part(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether two nouns say different things of different heads, and neither makes a name or a term with its head."""
     a, b = view.words[first], view.words[second]
-    if a == b or _share_group("synonyms", a, b) or view.head(phrase) == view.head(other):
+    if a[:4] == b[:4] or _share_group("synonyms", a, b) or view.head(phrase) == view.head(other):
         return False
-    if phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
+    is_one_phrase = view.codes[phrase.start] in "dt" and view.codes[other.start] not in "dt"  # "a new start and end"
+    if is_one_phrase or phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
         return False
     return not _is_bound(view, first) and not _is_bound(view, second)
 

@@ -35,6 +35,11 @@ OBSTACLES = [
     ),
     Obstacle(lambda view, i: not WORDS["universal"].isdisjoint(view.clause_before(i)), "All patients were treated."),
     Obstacle(lambda view, i: view.clause_opening(i) in WORDS["no-not-under"], "Until the rain was heavy."),
+    Obstacle(
+        lambda view, i: not {"before", "until"}.isdisjoint(view.clause_before(i)),
+        "It stops before a statement is sent.",
+    ),
+    Obstacle(lambda view, i: view.words[i] in WORDS["no-verbs"], "Peak stats rose."),
     Obstacle(_affirms, "Not only was it cheap; the shop was good."),
     Obstacle(_names_the_source, "Prices will rise, officials vow."),
     Obstacle(_excepts, "You may drink water, but no tea."),

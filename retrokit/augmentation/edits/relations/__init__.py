@@ -19,7 +19,7 @@ from typing import NamedTuple
 from retrokit.augmentation.edits import tags as c5
 from retrokit.augmentation.edits.family import Family, Rewriting, written
 from retrokit.augmentation.edits.patterns import EXAMPLE, Condition, Test, lexicon, read_condition, read_swaps, text
-from retrokit.augmentation.edits.sentence import Change, Named, Phrase, Sentence, View, inflected, is_of_name, lemma
+from retrokit.augmentation.edits.sentence import Change, Named, Sentence, View, inflected, lemma
 from retrokit.augmentation.edits.subject import Subject
 
 LEXICON = lexicon(__package__)
@@ -52,9 +52,22 @@ def _prevents_action(view: View, index: int) -> bool:
 
 
 def _begins(kind: str, view: View, index: int) -> bool:
-    """Whether a noun phrase whose head is of the kind begins at a token."""
+    """Whether a noun phrase whose head is of the kind, and not in a figure of speech, begins at a token."""
     phrase = view.starting.get(index)
-    return phrase is not None and view.head(phrase) in WORDS[kind]
+    if phrase is None or view.head(phrase) not in WORDS[kind]:
+        return False
+    return WORDS["figurative"].isdisjoint(view.words[phrase.start : phrase.head])
+
+
+_HAPPENING = re.compile("(?:tion|sion|ment|ing|sis)$")
+
+
+def _happens(view: View, index: int) -> bool:
+    """Whether a noun phrase for something that happens begins at a token."""
+    phrase = view.starting.get(index)
+    if phrase is None or (head := view.head(phrase)) in WORDS["no-happenings"]:
+        return False
+    return head in WORDS["happenings"] or _HAPPENING.search(head) is not None
 
 
 def _describes(kind: str, view: View, index: int) -> bool:
@@ -63,9 +76,9 @@ def _describes(kind: str, view: View, index: int) -> bool:
 
 
 CONDITIONS: dict[str, Test[View]] = {
+    **{f"a-{kind}": partial(_begins, kind) for kind in ("places", "bodies", "lines", "texts", "underneath")},
     "question": lambda view, at: view.words[view.size - 1] == "?",
-    "a-place": partial(_begins, "places"),
-    "a-text": partial(_begins, "texts"),
+    "a-happening": _happens,
     "a-clause": lambda view, at: (
         (phrase := view.starting.get(at)) is not None and view.tags[view.extended(phrase, "fP").end] in c5.FINITE
     ),
@@ -203,7 +216,7 @@ def _past_form(view: View, index: int, lemma: str, *, sure: bool) -> str | None:
     """The Penn tag of a past or a participle; ``sure`` where both forms of the opposite look the same."""
     tag = view.tags[index]
     if tag == "AJ0":
-        return "VBN" if sure and lemma not in {"lack", "contain"} else None
+        return "VBN" if sure else None
     if tag not in {"VVD", "VVN"}:
         return None
     if view.tags[view.before_adverbs(index)].startswith(("VB", "VH")):
@@ -311,7 +324,7 @@ def into(view: View, index: int) -> Named | None:
     goal = view.starting.get(index + 1)
     before = range(index - 1, max(-1, index - 6), -1)
     verb = next((word for word in before if view.tags[word].startswith("VV")), None)
-    if goal is None or verb is None or not _is_place(view, goal):
+    if goal is None or verb is None or not _begins("places", view, index + 1):
         return None
     if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
         return "swap-direction", [Change(index, index + 1, "out of")]
@@ -344,16 +357,9 @@ def from_place(view: View, index: int) -> Named | None:
     end = None if start is None or view.words[start.end] != "to" else view.starting.get(start.end + 1)
     if start is None or end is None or view.head(start) == view.head(end):
         return None
-    if not (_is_place(view, start) and _is_place(view, end)):
+    if not all(_begins("places", view, phrase.start) for phrase in (start, end)):
         return None
     return "swap-direction", [Change(index, index + 1, "to"), Change(start.end, start.end + 1, "from")]
-
-
-def _is_place(view: View, phrase: Phrase) -> bool:
-    is_name = view.tags[phrase.head] == "NP0" and view.words[phrase.head] not in WORDS["calendar"]
-    if is_name and is_of_name(view.sentence.tokens[phrase.head].text):
-        return False  # English, Japanese
-    return is_name or view.head(phrase) in WORDS["places"]
 
 
 def spatial() -> Family:
@@ -408,7 +414,9 @@ def _stands_free(sentence: Sentence, index: int) -> bool:
     token, text = sentence.tokens[index], sentence.text
     if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
         return False
-    return set("-‐‑/–'\"‘’").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
+    return set("-‐‑/–'\"‘’`=").isdisjoint(
+        (text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1])
+    )
 
 
 def _quoted_or_bracketed(view: View) -> set[int]:
@@ -434,7 +442,7 @@ def _names_the_opposite(view: View, swap: Named) -> bool:
     removed = {view.words[index] for index in changed}
     others = " ".join(word for index, word in enumerate(view.words) if index not in changed)
     added = " ".join(change.text.lower() for change in changes).split()
-    new = set(filter(str.isalpha, added)) - removed - WORDS["function-words"]
+    new = {word for word in added if word[0].isalpha()} - removed - WORDS["function-words"]
     if any(_is_in(word, f" {others} ") for word in new):
         return True
     if any(_is_repeated(view, index) for index in changed if view.words[index] not in added):
