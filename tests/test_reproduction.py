@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import test_docs
+from tests.benchmarks import augment
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reproduction"
 sys.path.insert(0, str(FOLDER))
@@ -65,6 +66,11 @@ def test_the_commands_of_claims_runs_benchmarks_and_data_parse():
                 for words in test_docs.retrokit_lines(record.get(field, "")):
                     with test_docs.noted(f"{name}: {field}"):
                         test_docs.check_command("claims", words)
+
+
+def test_the_benchmark_of_augmentation_times_commands_that_exist():
+    for words, _ in augment.COMMANDS.values():
+        test_docs.check_command("benchmarks", ["augment", *words, "texts.jsonl", "-o", "pairs.jsonl"])
 
 
 def test_scripts_and_pictures_exist():
