@@ -71,6 +71,8 @@ OPTIONAL = {
     "missing": {"aside"},
 }
 PAGE_WORDS, FINDINGS, FINDING_WORDS = 800, 5, 300
+WITHOUT_FIGURE = ("none", "no figure", "without numbers")
+"""What `published` can say in place of a figure; a note does not repeat it."""
 UNFOLDED = ("learned", "tables")
 """Pages without the limit of ``PAGE_WORDS``."""
 
@@ -299,7 +301,7 @@ def number(value: float) -> str:
 def noted(name: str, claim: Record, run: Record) -> str:
     """What the row of a claim leaves out."""
     parts = []
-    if claim["published"] not in says(claim) + "none, without numbers":
+    if claim["published"] not in says(claim) and claim["published"] not in WITHOUT_FIGURE:
         parts.append(f"Paper: {claim['published']}.")
     intervals = [f"{one['name']} {' to '.join(map(number, one['interval']))}" for one in claim.get("effects", [])]
     if claim.get("about") == "exact":
