@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import test_docs
+from tests.benchmarks import augment
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reproduction"
 sys.path.insert(0, str(FOLDER))
@@ -65,6 +66,11 @@ def test_the_commands_of_claims_runs_benchmarks_and_data_parse():
                 for words in test_docs.retrokit_lines(record.get(field, "")):
                     with test_docs.noted(f"{name}: {field}"):
                         test_docs.check_command("claims", words)
+
+
+def test_the_benchmark_of_augmentation_times_commands_that_exist():
+    for words, _ in augment.COMMANDS.values():
+        test_docs.check_command("benchmarks", ["augment", *words, "texts.jsonl", "-o", "pairs.jsonl"])
 
 
 def test_scripts_and_pictures_exist():
@@ -236,8 +242,10 @@ def test_what_is_missing_or_wrong_is_named(small):
         (
             "[0.1, 0.2]",
             "[-0.1, 0.2]",
-            "agrees, but its effects carry: cannot tell (an interval contains both outcomes)",
+            "agrees, but its effects carry: cannot tell (not all inside)",
         ),
+        ("[0.1, 0.2]", "[0, 0.2]", "agrees, but its effects carry: cannot tell (not all inside)"),
+        ("[0.1, 0.2]", "[0.1, 0.1]", "gain: a point is no interval; only what is exact has one"),
         ("[0.1, 0.2]", "[-0.2, -0.1]", "agrees, but its effects carry: disagrees (outside: gain)"),
         ('verdict = "agrees"', 'verdict = "disagrees"', "disagrees, but its effects carry: agrees (all inside)"),
         (
@@ -248,9 +256,13 @@ def test_what_is_missing_or_wrong_is_named(small):
         ('over = "pretrainings"', 'over = "queries"', "agrees, but its effects carry: cannot tell (over queries, not"),
         (
             'about = "training"',
-            'about = "one start"',
-            "agrees, but its effects carry: cannot tell (over pretrainings, not",
+            'about = "one start"\nstart = "random weights"',
+            "agrees, but its effects carry: cannot tell (over pretrainings, not trainings)",
         ),
+        ('about = "training"', 'about = "one start"', "a claim about one start, and no other, names it: start"),
+        ("effects = [", "start = 'a model'\neffects = [", "a claim about one start, and no other, names it: start"),
+        ('over = "pretrainings"', 'over = "nothing"', "agrees, but its effects carry: cannot tell (over nothing, not"),
+        ('verdict = "agrees"', 'verdict = "not tested"\nwhy = ""', "what was not tested has no effects"),
         (
             "pretraining = 3",
             "pretraining = 2",
@@ -258,7 +270,7 @@ def test_what_is_missing_or_wrong_is_named(small):
         ),
         ("effects = [", "undecided = 'No.'\neffects = [", "agrees, but its effects carry: cannot tell (No.)"),
         ("effects = [", "effects = []\nnote = '' # ", "agrees, but its effects carry: cannot tell (no interval)"),
-        ('about = "training"', 'about = "a gain"', "about is one of training, one start, checkpoint, arithmetic, data"),
+        ('about = "training"', 'about = "a gain"', "about is one of training, one start, checkpoint, data, exact"),
         ('over = "pretrainings"', "", "about is one of"),
         ("[0.1, 0.2]", "[0.2, 0.1]", "an effect takes name, interval and predicts, each range from low to high"),
         (", predicts = [0, inf]", "", "an effect takes name, interval and predicts"),
@@ -294,8 +306,48 @@ def test_other_verdicts_than_agrees(small):
     assert problems(("[0.1, 0.2], predicts = [0, inf]}", two), disagrees) == [], "one of two outside"
     assert problems(("[0.1, 0.2]", "[-0.2, 0.1]"), unknown) == []
     assert problems(("effects = [", "undecided = 'No.'\neffects = ["), unknown) == []
-    assert problems(('about = "training"', 'about = "checkpoint"'), ('over = "pretrainings"', 'over = "queries"')) == []
+    assert problems(("[0.1, 0.2]", "[-0.2, 0]"), unknown) == [], "what ends at a prediction's end is not outside"
     assert problems(unknown) == ["claims good: cannot tell, but its effects carry: agrees (all inside)"]
+
+
+@pytest.mark.parametrize(
+    ("about", "over", "is_enough"),
+    [
+        ("checkpoint", "texts", True),
+        ("checkpoint", "queries", True),
+        ("checkpoint", "systems", False),
+        ("checkpoint", "nothing", False),
+        ("data", "texts", True),
+        ("data", "systems", True),
+        ("data", "nothing", False),
+        ("exact", "nothing", True),
+        ("exact", "texts", False),
+        ("training", "texts", False),
+    ],
+)
+def test_what_the_intervals_of_a_claim_can_be_over(small, about, over, is_enough):
+    path = small / "mag.toml"
+    text = path.read_text().replace('about = "training"', f'about = "{about}"', 1)
+    path.write_text(text.replace('over = "pretrainings"', f'over = "{over}"', 1))
+    assert (list(make.problems()) == []) is is_enough
+
+
+def test_what_is_exact_can_be_a_point_where_the_prediction_ends(small):
+    path = small / "mag.toml"
+    text = path.read_text().replace('about = "training"', 'about = "exact"', 1)
+    text = text.replace('over = "pretrainings"', 'over = "nothing"', 1)
+    path.write_text(text.replace("[0.1, 0.2], predicts = [0, inf]", "[137, 137], predicts = [137, 137]", 1))
+    assert list(make.problems()) == []
+    assert "- `good`: Exact." in make.paper("MAG")
+
+
+def test_a_page_says_what_one_start_is(small):
+    path = small / "mag.toml"
+    text = path.read_text().replace('about = "training"', 'about = "one start"\nstart = "minilm"', 1)
+    text = text.replace('over = "pretrainings"', 'over = "trainings"', 1)
+    path.write_text(text.replace("finetuning = 1", "finetuning = 3", 1))
+    assert list(make.problems()) == []
+    assert "- `good`: 95% over trainings from minilm: gain 0.1 to 0.2." in make.paper("MAG")
 
 
 def test_each_table_and_figure_is_in_a_claim_or_missing(small):

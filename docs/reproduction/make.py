@@ -13,15 +13,20 @@ least.
 A verdict follows from the claim's effects, and `--check` refuses any other:
 
     about = "training"          what the sentence is about, a word of ABOUT
-    over = "pretrainings"       what the intervals are over, a word of OVER
+    over = "pretrainings"       what the intervals are over, one of those that ABOUT names for it
     effects = [
         {name = "`dnorm` less cosine, titles", interval = [-0.025, 0.034], predicts = [0, inf]},
     ]
 
 `interval` is ours, 95%, and `predicts` is the range that the sentence says. All intervals inside: `agrees`. One of them
-outside, without an overlap: `disagrees`. Else, and without effects or enough trainings: `cannot tell`. A claim with
-`undecided`, a reason, is `cannot tell` in any case; one with `why` is `not tested`. `caveat` is printed next to the
-verdict.
+outside, without an overlap: `disagrees`. Else, and without effects or enough trainings: `cannot tell`. An interval that
+ends where a prediction ends is neither inside nor outside. What is `exact` has no chance in it: only its intervals may
+be a point, and may end where the prediction ends.
+
+A sentence about one published model, or about data, rests on intervals over queries or texts; one about a way of
+training never does, since another start or seed could give another figure. A claim about `one start` names it: `start`.
+A claim with `undecided`, a reason, is `cannot tell` in any case; one with `why` is `not tested`, without effects.
+`caveat` is printed next to the verdict.
 """
 
 import math
@@ -38,14 +43,14 @@ PAPERS = ("MAG", "SFS", "CROP", "COMP", "SURE", "retrokit")
 VERDICTS = ("agrees", "disagrees", "cannot tell", "not tested")
 KINDS = {"Table": "", "Tables": "", "Figure": "F", "Figures": "F", "Eqs.": "E"}
 """Words of a place in a paper, and the letter before its numbers: `MAG:12` is Table 12, `MAG:F5` is Figure 5."""
-ABOUT: dict[str, tuple[str, str]] = {
-    "training": ("pretrainings", "pretraining"),  # what a way of training does, from any start
-    "one start": ("trainings", "finetuning"),  # what it does from the start that is the paper's too, or random weights
-    "checkpoint": ("", ""),  # what one published model does
-    "arithmetic": ("", ""),
-    "data": ("", ""),
+ABOUT: dict[str, tuple[tuple[str, ...], str]] = {
+    "training": (("pretrainings",), "pretraining"),  # what a way of training does, from any start
+    "one start": (("trainings",), "finetuning"),  # what it does from random weights, or from a model that is named
+    "checkpoint": (("queries", "texts"), ""),  # what one published model does
+    "data": (("queries", "texts", "systems", "sets"), ""),  # what holds of published data
+    "exact": (("nothing",), ""),  # what is counted or computed, with the same result each time
 }
-"""What a sentence is about: what its intervals are over, and the seeds of the run that are counted."""
+"""What a sentence is about: what its intervals can be over, and the seeds of the run that are counted."""
 TRAININGS = 3
 """So many seeds at least."""
 OVER = ("pretrainings", "trainings", "queries", "texts", "systems", "sets", "nothing")
@@ -59,13 +64,15 @@ FIELDS: dict[str, dict[str, Any]] = {
 OPTIONAL = {
     "claims": {
         *("says", "ours", "read", "note", "why", "aside", "checks"),
-        *("about", "over", "effects", "undecided", "caveat", "departs"),
+        *("about", "start", "over", "effects", "undecided", "caveat", "departs"),
     },
     "runs": {"read", "notes", "table", "aside", "pictures", "out", "time"},
     "benchmarks": {"notes", "table"},
     "missing": {"aside"},
 }
 PAGE_WORDS, FINDINGS, FINDING_WORDS = 800, 5, 300
+WITHOUT_FIGURE = ("none", "no figure", "without numbers")
+"""What `published` can say in place of a figure; a note does not repeat it."""
 UNFOLDED = ("learned", "tables")
 """Pages without the limit of ``PAGE_WORDS``."""
 
@@ -117,34 +124,46 @@ def carried(claim: Record, run: Record) -> tuple[str, str]:
     effects = claim.get("effects", [])
     if not effects:
         return "cannot tell", "no interval"
-    over, seeds = ABOUT[claim["about"]]
-    if over and claim["over"] != over:
-        return "cannot tell", f"over {claim['over']}, not {over}"
-    number_of_seeds = run["seeds"].get(seeds, 0) if over else TRAININGS
+    allowed, seeds = ABOUT[claim["about"]]
+    if claim["over"] not in allowed:
+        return "cannot tell", f"over {claim['over']}, not {' or '.join(allowed)}"
+    number_of_seeds = run["seeds"].get(seeds, 0) if seeds else TRAININGS
     if number_of_seeds < TRAININGS:
-        return "cannot tell", f"{number_of_seeds} {over}, {TRAININGS} are needed"
-    is_inside = True
+        return "cannot tell", f"{number_of_seeds} {claim['over']}, {TRAININGS} are needed"
+    are_inside = True
     for effect in effects:
         (low, high), (lowest, highest) = effect["interval"], effect["predicts"]
         if high < lowest or low > highest:
             return "disagrees", f"outside: {effect['name']}"
-        is_inside = is_inside and lowest <= low and high <= highest
-    return ("agrees", "all inside") if is_inside else ("cannot tell", "an interval contains both outcomes")
+        is_inside = lowest < low and high < highest
+        if claim["about"] == "exact":
+            is_inside = lowest <= low and high <= highest
+        are_inside = are_inside and is_inside
+    return ("agrees", "all inside") if are_inside else ("cannot tell", "not all inside")
 
 
-def problems_of_verdict(claim: Record, run: Record) -> Iterator[str]:
-    """What is wrong with a claim's effects, or with a verdict that they do not carry."""
-    if claim.get("about") not in ABOUT or ("effects" in claim and claim.get("over") not in OVER):
+def problems_of_effects(claim: Record) -> Iterator[str]:
+    """What is wrong with what a claim is about, or with its effects."""
+    about = claim.get("about")
+    if about not in ABOUT or ("effects" in claim and claim.get("over") not in OVER):
         yield f"about is one of {', '.join(ABOUT)}; with effects, over is one of {', '.join(OVER)}"
         return
+    if ("start" in claim) != (about == "one start"):
+        yield "a claim about one start, and no other, names it: start"
     for effect in claim.get("effects", []):
         is_whole = effect.keys() == {"name", "interval", "predicts"}
         if not is_whole or any(effect[name] != sorted(effect[name]) for name in ("interval", "predicts")):
             yield "an effect takes name, interval and predicts, each range from low to high"
-            return
+            continue
         if effect["predicts"] == [-math.inf, math.inf]:
             yield f"{effect['name']}: a prediction excludes something"
-            return
+        low, high = effect["interval"]
+        if low == high and about != "exact":
+            yield f"{effect['name']}: a point is no interval; only what is exact has one"
+
+
+def problems_of_verdict(claim: Record, run: Record) -> Iterator[str]:
+    """A verdict that a claim's effects do not carry."""
     carries, why = carried(claim, run)
     if "undecided" in claim:
         carries, why = "cannot tell", claim["undecided"]
@@ -203,10 +222,13 @@ def problems() -> Iterator[str]:
         elif verdict == "not tested":
             if "why" not in claim:
                 yield f"claims {name}: no why"
+            if "effects" in claim:
+                yield f"claims {name}: what was not tested has no effects"
         elif claim.get("run") not in runs or not claim.get("checks"):
             yield f"claims {name}: no run or no checks"
         else:
-            yield from (f"claims {name}: {problem}" for problem in problems_of_verdict(claim, runs[claim["run"]]))
+            wrong = list(problems_of_effects(claim)) or problems_of_verdict(claim, runs[claim["run"]])
+            yield from (f"claims {name}: {problem}" for problem in wrong)
         for check in claim.get("checks", []):
             is_figure = {"value", "within"} <= check.keys() or "least" in check
             if len({"at", "line"} & check.keys()) != 1 or not is_figure:
@@ -279,11 +301,14 @@ def number(value: float) -> str:
 def noted(name: str, claim: Record, run: Record) -> str:
     """What the row of a claim leaves out."""
     parts = []
-    if claim["published"] not in says(claim) + "none":
+    if claim["published"] not in says(claim) and claim["published"] not in WITHOUT_FIGURE:
         parts.append(f"Paper: {claim['published']}.")
     intervals = [f"{one['name']} {' to '.join(map(number, one['interval']))}" for one in claim.get("effects", [])]
-    if intervals and claim["over"] != "nothing":
-        parts.append(f"95% over {claim['over']}: {'; '.join(intervals)}.")
+    if claim.get("about") == "exact":
+        parts.append("Exact.")
+    elif intervals:
+        start = f" from {claim['start']}" if "start" in claim else ""
+        parts.append(f"95% over {claim['over']}{start}: {'; '.join(intervals)}.")
     if claim["verdict"] == "cannot tell":
         parts.append("Cannot tell: " + claim.get("undecided", carried(claim, run)[1] + "."))
     parts += [claim[field] for field in ("note", "why") if field in claim]

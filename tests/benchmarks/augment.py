@@ -19,7 +19,7 @@ COMMANDS = {
     "crops": (["crops"], 100_000),
     "crops, multilingual": (["crops", "--splitter", "multilingual"], 100_000),
     "dropout": (["dropout"], 100_000),
-    "negatives": (["negatives"], 3_000),
+    "near-misses": (["near-misses"], 3_000),
 }
 
 
