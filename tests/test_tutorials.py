@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "tutorials"
 PORT = "8765"  # of the service that a page starts
+COLUMNS = "80"  # of the terminal whose output the pages show
 NEEDS = {
     "fine-tune": "bm25s",
     "which-similarity": "snakemake",
@@ -42,7 +43,13 @@ def reader_in(folder: Path) -> dict[str, str]:
     for name, words in (("python", ""), ("retrokit", " -m retrokit")):
         (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n', encoding="utf-8")
         (programs / name).chmod(0o755)
-    own = {"PYTHONPATH": str(ROOT), "RETROKIT_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    own = {
+        "PYTHONPATH": str(ROOT),
+        "RETROKIT_CACHE": str(folder / "cache"),
+        "RETROKIT_DATA": str(folder / "data"),
+        "HF_HUB_OFFLINE": "1",
+        "COLUMNS": COLUMNS,
+    }
     return {**os.environ, **own, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
 

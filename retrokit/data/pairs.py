@@ -178,13 +178,10 @@ def read_pairs(data: Sequence[str]) -> list[Pair]:
 
 
 def unlabelled_file(source: str) -> str:
-    """The path itself; of ``docstrings`` the file of the documents of the split train, which no test has."""
+    """As :func:`texts_file` of a corpus; of ``docstrings`` the documents of the split train, which no test has."""
+    path = texts_file(source, corpus_file)
     folder = built_in_folder(source)
-    if folder is None:
-        return source
-    if "split" in registry.parse(source).params:
-        raise UsageError(f"{source}: texts are those of the split train; leave split out")
-    return str(folder / DOCSTRINGS_TEXTS)
+    return path if folder is None else str(folder / DOCSTRINGS_TEXTS)
 
 
 def beir_folder(source: str | Path) -> Path:
@@ -210,7 +207,10 @@ def docstrings_of(documents: int) -> Path:
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     """The file of texts that ``source`` names: a file, ``-``, or ``file_of`` (``beir.corpus_file``, ``queries_file``)
     of what :func:`beir_folder` takes. Raises :class:`UsageError`, and as ``file_of`` and ``beir_folder``."""
-    path = str(dict(registry.parse(source).params).get("path", source))
+    params = registry.parse(source).params
+    for name in params.keys() - {"path", "name", "documents"}:
+        raise UsageError(f"{source}: only the texts are read; leave {name} out")
+    path = str(params.get("path", source))
     is_file = path == "-" or os.path.isfile(path)
     resolved = built_in_folder(source) or (path if is_file else located(path))
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
