@@ -146,18 +146,18 @@ def test_wrong_use_is_one_line(augment, tiny_bert, tmp_path, words):
 
 @pytest.mark.parametrize("name", ["crops", "dropout", "mask", "near-misses"])
 def test_the_texts_of_a_beir_folder_are_those_of_its_corpus(augment, commands, tmp_path, name):
-    folder = tmp_path / "beir"
+    folder = tmp_path / "data"
     (folder / "qrels").mkdir(parents=True)
     (folder / "corpus.jsonl").write_bytes(CORPUS)
     command, _, *more = commands[name]
     code, of_file, _ = augment(command, "corpus.jsonl", *more)
     assert (code, of_file.count("\n") > 0) == (0, True)
-    for spec in ("beir", "beir:beir"):
+    for spec in ("data", "beir:data"):
         assert augment(command, spec, *more)[:2] == (0, of_file)
     (folder / "corpus.jsonl").unlink()
-    code, out, err = augment(command, "beir", *more)
+    code, out, err = augment(command, "data", *more)
     assert (code, out) == (2, "")
-    assert err.startswith("retrokit: beir: contains no corpus.jsonl")
+    assert err.startswith("retrokit: data: contains no corpus.jsonl")
 
 
 # --- a missing package
