@@ -95,7 +95,6 @@ def test_rerankers_have_names(run):
     assert code == 0, said
     assert "│ cosine + late " in shown
     assert "│ cosine + a/b " in shown
-    assert "│ small cosine + late " in shown
     assert "maxsim" not in shown
     code, shown, said = run("rerank", SMALL, *rerankers, "--json")
     assert code == 0, said
