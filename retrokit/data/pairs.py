@@ -211,8 +211,7 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     for name in params.keys() - {"path", "name", "documents"}:
         raise UsageError(f"{source}: only the texts are read; leave {name} out")
     path = str(params.get("path", source))
-    is_file = path == "-" or os.path.isfile(path)
-    resolved = built_in_folder(source) or (path if is_file else located(path))
+    resolved = built_in_folder(source) or located(path)
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
@@ -238,8 +237,9 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
     """The source ``beir``: a pair for each query and document with a grade of at least ``level`` in the split, those
     without text left out; or the corpus' texts. Raises as :func:`read_source`."""
     if kind == "texts":
-        texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(located(path))))
-        return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(located(path))), **use)
+        file = corpus_file(located(path))
+        texts = (Unlabelled(document.text) for document in read_corpus(file))
+        return build_source(texts, spec_text, Path(path).name, lambda: digest(file), **use)
     if kind != "pairs":
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")
