@@ -31,6 +31,7 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+
 UNIT = re.compile(r" ?(?:ms|s|seconds|min|minutes|kB|MB|GB)\b")
 P_VALUE = re.compile(r"\bp ?=? ?$")
 BORDERS = re.compile(r"[\u2500-\u257f]+")
+PLAN = re.compile(r"\d+ trainings of \d+ steps")  # which depends on how fast the machine is
 END = "--- end of a block of commands ---"
 NEEDS = {
     "fine-tune": "bm25s",
@@ -144,6 +145,8 @@ def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     assert not re.search(r"\]\(\.\./pictures/", text) or list(tmp_path.rglob("*.png")), "no command makes a picture"
     if platform.python_version() != PYTHON:
         pytest.skip(f"the pages show docstrings of Python {PYTHON}")
+    if PLAN.findall(text) != PLAN.findall(done.stdout):
+        pytest.skip("the pages show what a time budget allows on another machine")
     problems = differences(text, done.stdout)
     assert not problems, "\n\n".join(problems)
 
