@@ -105,7 +105,8 @@ TOO_LONG += "other sentence counts, lengths or another splitter may keep more"
 
 WRONG = {
     "crops nowhere.jsonl": "nowhere.jsonl: does not exist",
-    "crops .": ".: is a folder; expected a file",
+    "crops corpus.jsonl,weight=2": "corpus.jsonl,weight=2: only the texts are read; leave weight out",
+    "crops docstrings,split=test": "docstrings,split=test: only the texts are read; leave split out",
     "crops corpus.jsonl --field body": "corpus.jsonl:1: no field 'body'; the fields are 'id', 'text'",
     "crops corpus.jsonl -o corpus.jsonl": "corpus.jsonl: is an input too (corpus.jsonl); write to another file",
     "crops corpus.jsonl -o .": ".: could not be written: it is a folder",
@@ -141,6 +142,22 @@ def test_wrong_use_is_one_line(augment, tiny_bert, tmp_path, words):
     assert (code, out, err) == (2, "", f"retrokit: {WRONG[words]}\n")
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
     assert (tmp_path / "pairs.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["crops", "dropout", "mask", "near-misses"])
+def test_the_texts_of_a_beir_folder_are_those_of_its_corpus(augment, commands, tmp_path, name):
+    folder = tmp_path / "data"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_bytes(CORPUS)
+    command, _, *more = commands[name]
+    code, of_file, _ = augment(command, "corpus.jsonl", *more)
+    assert (code, of_file.count("\n") > 0) == (0, True)
+    for spec in ("data", "beir:data"):
+        assert augment(command, spec, *more)[:2] == (0, of_file)
+    (folder / "corpus.jsonl").unlink()
+    code, out, err = augment(command, "data", *more)
+    assert (code, out) == (2, "")
+    assert err.startswith("retrokit: data: contains no corpus.jsonl")
 
 
 # --- a missing package

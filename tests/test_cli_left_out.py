@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from rich.cells import cell_len
 
 from retrokit import cli, encoders
 from retrokit.cli import commands, left_out
@@ -20,6 +21,7 @@ from retrokit.core.settings import EITHER, setting
 from retrokit.data import docstrings
 from retrokit.data.docstrings import docstrings_folder
 from retrokit.data.sure import VARIANT_FILES
+from retrokit.report.terminal import ELSEWHERE
 
 Command = Callable[..., tuple[int, str, str]]
 SMALL = 60
@@ -31,7 +33,14 @@ def tried(typed: Command, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> C
     monkeypatch.setattr(docstrings, "docstrings_folder", lambda documents: docstrings_folder(SMALL))
     monkeypatch.setattr(left_out, "systems_here", lambda: [str(tiny_bert)])
     monkeypatch.setattr(left_out, "reranker_here", lambda: f"maxsim:{tiny_bert}")
-    return typed
+
+    def run(*words: object) -> tuple[int, str, str]:
+        code, out, err = typed(*words)
+        if "--json" not in words:
+            assert max(map(cell_len, out.splitlines()), default=0) <= ELSEWHERE
+        return code, out, err
+
+    return run
 
 
 def test_a_number_is_no_ending_of_an_output(tmp_path: Path) -> None:

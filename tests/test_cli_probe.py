@@ -8,8 +8,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.cells import cell_len
 
 from retrokit.report.records import read_record
+from retrokit.report.terminal import ELSEWHERE
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 from tests.samples import all_samples
@@ -58,6 +60,16 @@ FILES = {
 }
 
 
+def widest(shown: str) -> int:
+    """The width of the longest line."""
+    return max(map(cell_len, shown.splitlines()))
+
+
+def ends_with(shown: str, sentence: str) -> bool:
+    """Whether a printed text ends with a sentence, which may be wrapped."""
+    return " ".join(shown.split()).endswith(" ".join(sentence.split()))
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_tables_a_sentence_csv_and_pictures(
     probe: Command, data: dict[str, Path], tiny_bert: Path, tmp_path: Path, name: str
@@ -67,9 +79,9 @@ def test_tables_a_sentence_csv_and_pictures(
     assert (code, "Traceback" in err) == (0, False)
     assert tiny_bert.name in out
     assert str(tiny_bert) not in out
-    last = out.rstrip().splitlines()[-1]
-    assert last.endswith(".")
+    assert out.rstrip().endswith(".")
     assert len(out.splitlines()) < 40  # a short table
+    assert widest(out) <= ELSEWHERE
     tables, pictures = FILES[name]
     found = {path.name for path in folder.iterdir()}
     assert found == {f"{t}.csv" for t in tables} | {f"{p}{ending}" for p in pictures for ending in (".png", ".svg")}
@@ -94,7 +106,17 @@ def test_json_is_all_there_is_on_standard_output(
     assert code == 0
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     _, shown, _ = probe(*words)
-    assert found["conclusion"].replace(str(tiny_bert), tiny_bert.name) == shown.rstrip().splitlines()[-1]
+    assert ends_with(shown, found["conclusion"].replace(str(tiny_bert), tiny_bert.name))
+
+
+def test_the_sentence_on_several_systems_is_no_wider_than_a_table(probe: Command, data: dict[str, Path]) -> None:
+    words = ("near-miss", "static:4", "static:8", "static:16", *words_of("near-miss", data))
+    sentence = json.loads(probe(*words, "--json")[1])["conclusion"]
+    assert len(sentence) > ELSEWHERE
+    code, shown, _ = probe(*words)
+    assert code == 0
+    assert widest(shown) <= ELSEWHERE
+    assert ends_with(shown, sentence)
 
 
 def test_stress_writes_all_and_fails_a_gate(probe: Command, tiny_bert: Path, tmp_path: Path) -> None:
@@ -122,7 +144,7 @@ def test_stress_writes_all_and_fails_a_gate(probe: Command, tiny_bert: Path, tmp
     assert source.conclusion == f"Probe stress: {conclusion}"
     code, shown, _ = probe(*words)
     assert code == 0
-    assert shown.rstrip().endswith(conclusion)
+    assert ends_with(shown, conclusion)
     code, shown, _ = probe("stress", "--texts", corpus, "--save-edits", "again.jsonl", "--capabilities", "dates")
     assert (code, "1980" in (tmp_path / "again.jsonl").read_text()) == (0, True)
     assert shown.rstrip().endswith("40 edits of 40 texts.")

@@ -32,7 +32,7 @@ _INPUT: dict[str, Any] = {"argument": True, "metavar": "INPUT"}
 class PairSettings(Settings):
     """Pairs of which texts, and how many."""
 
-    source: str = setting(help="JSON lines of texts, .gz too; -: standard input.", **_INPUT, reads=FILE)
+    source: str = setting(help="JSON lines of texts; BEIR folder; -: standard input.", **_INPUT, reads=EITHER)
     output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
     per_text: int = setting(1, "Pairs per text and epoch.", minimum=1)
@@ -45,7 +45,7 @@ class PairSettings(Settings):
 class MaskSettings(Settings):
     """Which texts are masked, and how much of them."""
 
-    source: str = setting(help="JSON lines of pairs or texts, .gz too; -: standard input.", **_INPUT, reads=FILE)
+    source: str = setting(help="JSON lines of pairs or texts; BEIR folder; -: standard input.", **_INPUT, reads=EITHER)
     output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     _: KW_ONLY
     encoder: str = setting(help="Encoder whose tokenizer is used.", names="encoders")
@@ -181,7 +181,9 @@ class NearMissSettings(Settings):
     first = ("output", "families", "positive", "per_family", "split", "llm", "max_tokens", "field", "seed", "dry_run")
 
     path: str = setting(
-        help="JSON lines of texts, or of pairs for paraphrases; -: standard input.", **_INPUT, reads=FILE
+        help="JSON lines of texts, or of pairs for paraphrases; BEIR folder; -: standard input.",
+        **_INPUT,
+        reads=EITHER,
     )
     output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     families: Sequence[str] = setting(

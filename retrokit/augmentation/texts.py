@@ -27,7 +27,8 @@ class Text(NamedTuple):
 
 
 class Rows:
-    """The objects of a JSONL file (``-`` and pipes too), or of ``docstrings``, with their line numbers, as a stream."""
+    """The objects of a JSONL file (``-`` and pipes too), of the corpus of a BEIR folder, or of ``docstrings``, with
+    their line numbers, as a stream."""
 
     def __init__(self, path: str | Path) -> None:
         self.path, self.name = unlabelled_file(str(path)), named(path)

@@ -164,17 +164,17 @@ def _names_of(kinds: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def show(*parts: Any, error: bool = False) -> None:
-    """Print tables or text on standard output, or on standard error."""
+def show(*parts: Any, error: bool = False, wrap: bool = False) -> None:
+    """Print tables or text on standard output, or on standard error. ``wrap`` text: it is no wider than a table."""
     from retrokit.report.sheets import TerminalTable
     from retrokit.report.terminal import console
 
     with printing():
         for part in parts:
-            if not isinstance(part, str):
+            if not isinstance(part, str) or wrap:
                 shown = console(error)
                 with shown.capture() as captured:  # rich's own way with a closed pipe is to exit with 1
-                    shown.print(TerminalTable(part))
+                    shown.print(part if isinstance(part, str) else TerminalTable(part))
                 part = captured.get().rstrip("\n")
             else:
                 part = harmless(part, lines=True)
@@ -182,14 +182,17 @@ def show(*parts: Any, error: bool = False) -> None:
 
 
 def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
-    """Print ``data`` as one JSON object that names its kind, or else the tables and texts."""
+    """Print ``data`` as one JSON object that names its kind, or else the tables and sentences."""
     from retrokit.data.jsonl import to_json
 
-    show(*([to_json(data, kind=kind)] if as_json else parts))
+    if as_json:
+        show(to_json(data, kind=kind))
+    else:
+        show(*parts, wrap=True)
 
 
 def show_record(as_json: bool, kind: str, record: Any, *more: Any) -> None:
-    """Print a record of a registered ``kind`` as one JSON object, or else its tables and ``more``."""
+    """Print a record of a registered ``kind`` as one JSON object, or else its tables and the sentences ``more``."""
     from retrokit.report.records import registry
 
     entry: Any = registry.entry(kind)

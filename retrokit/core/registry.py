@@ -36,6 +36,12 @@ if TYPE_CHECKING:  # its import is a fifth of the start
 _HEAD = re.compile(r"([^:,]*)([:,]?)(.*)", re.DOTALL)
 """A name, and what follows it after a colon or a comma."""
 LABEL = "name"
+
+
+class Label(str):
+    """A name that a user gave: it is shown as it is."""
+
+
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
 
@@ -397,7 +403,7 @@ class Registry:
         if len(labels) > 1 or "" in labels:
             raise UsageError(f"{text}: give {LABEL} once, with a value")
         items = [(key, value) for key, value in items if key != LABEL]
-        return replace(self._validated(self._entries[head], items, text), label="".join(labels))
+        return replace(self._validated(self._entries[head], items, text), label=Label("".join(labels)))
 
     def _check_bare(self, text: str) -> None:
         """Raise :class:`UsageError` for a text that is meant as a path or hub id, but more likely is a slip."""

@@ -178,13 +178,10 @@ def read_pairs(data: Sequence[str]) -> list[Pair]:
 
 
 def unlabelled_file(source: str) -> str:
-    """The path itself; of ``docstrings`` the file of the documents of the split train, which no test has."""
+    """As :func:`texts_file` of a corpus; of ``docstrings`` the documents of the split train, which no test has."""
+    path = texts_file(source, corpus_file)
     folder = built_in_folder(source)
-    if folder is None:
-        return source
-    if "split" in registry.parse(source).params:
-        raise UsageError(f"{source}: texts are those of the split train; leave split out")
-    return str(folder / DOCSTRINGS_TEXTS)
+    return path if folder is None else str(folder / DOCSTRINGS_TEXTS)
 
 
 def beir_folder(source: str | Path) -> Path:
@@ -210,9 +207,11 @@ def docstrings_of(documents: int) -> Path:
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     """The file of texts that ``source`` names: a file, ``-``, or ``file_of`` (``beir.corpus_file``, ``queries_file``)
     of what :func:`beir_folder` takes. Raises :class:`UsageError`, and as ``file_of`` and ``beir_folder``."""
-    path = str(dict(registry.parse(source).params).get("path", source))
-    is_file = path == "-" or os.path.isfile(path)
-    resolved = built_in_folder(source) or (path if is_file else located(path))
+    params = registry.parse(source).params
+    for name in params.keys() - {"path", "name", "documents"}:
+        raise UsageError(f"{source}: only the texts are read; leave {name} out")
+    path = str(params.get("path", source))
+    resolved = built_in_folder(source) or located(path)
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
@@ -238,8 +237,9 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
     """The source ``beir``: a pair for each query and document with a grade of at least ``level`` in the split, those
     without text left out; or the corpus' texts. Raises as :func:`read_source`."""
     if kind == "texts":
-        texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(located(path))))
-        return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(located(path))), **use)
+        file = corpus_file(located(path))
+        texts = (Unlabelled(document.text) for document in read_corpus(file))
+        return build_source(texts, spec_text, Path(path).name, lambda: digest(file), **use)
     if kind != "pairs":
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")

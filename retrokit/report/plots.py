@@ -64,7 +64,7 @@ def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
 
 def cross_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """A heat map of each task: similarities of training down, of evaluation across; returns the files written."""
-    crosses = enumerate(cross_of(for_people(evaluation)), start=1)
+    crosses = enumerate(cross_of(evaluation), start=1)
     files = [_heat_map(cross, folder, f"{number:02}-{file_name(cross.task)}-cross") for number, cross in crosses]
     return [path for written in files for path in written]
 

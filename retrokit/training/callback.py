@@ -145,14 +145,14 @@ class _Stopwatch(TrainerCallback):
         control.should_training_stop = state.global_step >= state.max_steps
 
 
-def seconds_per_step(trainer: RunTrainer, steps: int = TIMED_STEPS) -> float:
+def seconds_per_step(trainer: RunTrainer) -> float:
     """Measured seconds of one step: the median of a few, the longest over all processes.
 
     The steps are the trainer's own, at a learning rate of 0, at which AdamW leaves every weight unchanged; optimizer,
     random state and the step's number are as before.
     """
     before = trainer.rates, trainer.args.max_steps
-    trainer.rates, trainer.args.max_steps = dict.fromkeys(trainer.rates, 0.0), steps
+    trainer.rates, trainer.args.max_steps = dict.fromkeys(trainer.rates, 0.0), TIMED_STEPS
     scaler = trainer.accelerator.scaler
     scaled = scaler.state_dict() if scaler is not None else {}
     watch = _Stopwatch(trainer)

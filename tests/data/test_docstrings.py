@@ -123,8 +123,9 @@ def test_the_name_means_the_built_in_set_beside_a_path_of_that_name(tmp_path, mo
     if is_folder:
         (tmp_path / "docstrings" / "corpus.jsonl").touch()
         assert texts_file("beir:docstrings", corpus_file) == str(Path("docstrings") / "corpus.jsonl")
-    assert unlabelled_file("./docstrings") == "./docstrings"
+        assert unlabelled_file("./docstrings") == str(Path("docstrings") / "corpus.jsonl")
     if not is_folder:
+        assert unlabelled_file("./docstrings") == "./docstrings"
         assert texts_file("./docstrings", corpus_file) == "./docstrings"
 
 

@@ -1,12 +1,13 @@
 """``name=``: what results, tables, gates and baselines call a system."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from retrokit import cli, encoders
 from retrokit.core.errors import UsageError
-from retrokit.ranking import retrieval
+from retrokit.ranking import reranking, retrieval
 from retrokit.similarities import registry as similarities
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -18,6 +19,7 @@ from tests.models import sentences
         (encoders.registry, "static:dim=8,name=small table"),
         (encoders.registry, 'runs/mine,name="a, b"'),
         (retrieval.registry, "hybrid:a=bm25,b=static,name=both"),
+        (reranking.registry, "maxsim:static,name=late"),
     ],
 )
 def test_a_name_is_no_parameter(registry, text):
@@ -85,6 +87,33 @@ def test_two_stages_and_searchers_have_names(run):
     code, shown, said = run("rerank", SMALL, "--with", "maxsim:static", "--json")
     assert code == 0, said
     assert {result["encoder"] for result in json.loads(shown)["results"]} == {"small"}
+
+
+def test_rerankers_have_names(run):
+    rerankers = ("--with", "maxsim:static,name=late", "--with", "static:8,name=a/b")
+    code, shown, said = run("rerank", SMALL, *rerankers)
+    assert code == 0, said
+    assert "│ cosine + late " in shown
+    assert "│ cosine + a/b " in shown
+    assert "maxsim" not in shown
+    code, shown, said = run("rerank", SMALL, *rerankers, "--json")
+    assert code == 0, said
+    specs = [result["configuration"].get("reranker") for result in json.loads(shown)["results"]]
+    assert specs == [None, "maxsim:static,name=late", "static:8,name=a/b"]
+
+
+def test_a_name_with_slashes_is_not_shortened_as_a_folder_is(run, capsys):
+    Path("a/b").mkdir(parents=True)
+    systems = ("static:8,name=a/b", "static:dim=16,name=x/y/z")
+    code, shown, said = run("eval", *systems, "--results", "results")
+    assert code == 0, said
+    assert cli.run(["eval", "--results", "results"]) == 0
+    stored = capsys.readouterr().out
+    code, of_probe, said = run("probe", "magnitude", *systems)
+    assert code == 0, said
+    for table in (shown, stored, of_probe):
+        assert "│ a/b " in table
+        assert "│ x/y/z " in table
 
 
 def test_a_folder_of_results_knows_the_system_without_its_name(run):

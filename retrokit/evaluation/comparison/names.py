@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
-from retrokit.core.registry import head_of
+from retrokit.core.registry import Label, head_of
 from retrokit.ranking import reranking, retrieval
 
 R = TypeVar("R")
@@ -86,12 +86,16 @@ def short_names(specs: Collection[str], names_of: Callable[[str], list[str]] = e
 
 def _candidates(spec: str, names_of: Callable[[str], list[str]]) -> dict[str, list[str]]:
     """The names that each folder and each service of a spec may have, the shortest first."""
+    if isinstance(spec, Label):
+        return {}
     head = head_of(spec)
     registry = next((registry for registry in _REGISTRIES if head in registry.names()), encoders.registry)
     try:
         parsed = registry.parse(spec)
     except UsageError:  # a name that is no spec
         return {}
+    if parsed.label:
+        return {spec: [parsed.label]}
     entry = registry.entry(parsed.name)
     if any(param.receives_texts for param in entry.params):
         return {spec: [str(parsed.params[entry.positional or ""]), spec]}
@@ -143,6 +147,8 @@ def _renaming(names: Mapping[str, str]) -> Rename:
 
 
 def _renamed(value: Any, rename: Rename) -> Any:
+    if isinstance(value, Label):
+        return value
     if isinstance(value, str):
         return rename(value)
     if type(value) in (list, tuple):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from retrokit.core.errors import DataError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
+from retrokit.core.registry import Label
 from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked, of_kind, read_json, write_json
 from retrokit.evaluation.comparison.trained import Training
@@ -223,7 +224,7 @@ class ResultsFolder:
 
 def named(result: Result, label: str, spec: str) -> Result:
     """The result under the name that the system's spec gives it; the configuration has the spec."""
-    return replace(result, encoder=label, configuration={**result.configuration, "spec": spec})
+    return replace(result, encoder=Label(label), configuration={**result.configuration, "spec": spec})
 
 
 def unseeded(training: Training | None) -> Training | None:

@@ -207,12 +207,16 @@ class Estimates:
         relevant: the share of open pairs that is relevant: the rate of false negatives.
         metrics: by metric and system; by metric and system, the difference from the first one.
         per_query: by metric and system, the estimate of each query, ``[queries]``.
+        variances: as differences, the variance over queries, by the law of total variance: that of what is expected of
+            each query, and the mean of what the predictions leave open. It varies less than that of ``per_query``,
+            which contains the choice of the verdicts.
     """
 
     relevant: PoweredEstimate
     metrics: dict[tuple[str, int], PoweredEstimate]
     differences: dict[tuple[str, int], PoweredEstimate]
     per_query: dict[tuple[str, int], np.ndarray]
+    variances: dict[tuple[str, int], float]
 
 
 def estimate(
@@ -238,13 +242,23 @@ def estimate(
         corrections = effect.gain[drawn] * errors * (1 / probabilities - 1)
         return effect.expected + predictor.pool.per_query(corrections, predictor.pool.open[drawn])
 
+    def variance(effect: Effect) -> float:
+        count = len(predictor.pool.queries)
+        between = float(np.var(effect.expected)) * count / max(count - 1, 1)
+        within = float((effect.gain**2 * chances * (1 - chances)).sum()) / count
+        return between + within
+
     effects = predictor.effects(chances, scale)
+    differences = {
+        (name, system): effect.minus(effects[name, 0]) for (name, system), effect in effects.items() if system
+    }
     count = max(len(chances), 1)
     return Estimates(
         total(float(chances.sum()) / count, np.full(len(chances), 1 / count)),
         {key: mean(effect) for key, effect in effects.items()},
-        {(name, system): mean(effect.minus(effects[name, 0])) for (name, system), effect in effects.items() if system},
+        {key: mean(difference) for key, difference in differences.items()},
         {key: per_query(effect) for key, effect in effects.items()},
+        {key: variance(difference) for key, difference in differences.items()},
     )
 
 

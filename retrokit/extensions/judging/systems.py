@@ -394,7 +394,8 @@ def _with_worth(result: Unjudged, pool: JudgingPool, estimates: Estimates, least
         else:
             per_query = per_query - estimates.per_query[row.metric, 0]
             judging = estimates.differences[row.metric, system]
-            interval = over_queries(per_query, judging, comparisons)
+            variance = estimates.variances[row.metric, system]
+            interval = over_queries(per_query, judging, comparisons, variance)
         rows.append(replace(row, estimate=interval.estimate))
         if row.against is not None:
             verdict, more = decide(interval, least, effort)

@@ -67,11 +67,13 @@ class QueryInterval:
     Attributes:
         half: over the queries that people ask and the pairs that nobody judged.
         of_judging: the part of it that would be left if these were all queries; judging all pairs makes it 0.
+        of_queries: the part that would be left if all pairs were judged.
     """
 
     value: float
     half: float
     of_judging: float
+    of_queries: float
 
     @property
     def estimate(self) -> PoweredEstimate:
@@ -79,16 +81,20 @@ class QueryInterval:
         return PoweredEstimate(self.value, self.value - self.half, self.value + self.half)
 
 
-def over_queries(estimates: np.ndarray, judging: PoweredEstimate, comparisons: int = 1) -> QueryInterval:
+def over_queries(
+    estimates: np.ndarray, judging: PoweredEstimate, comparisons: int = 1, variance: float = 0.0
+) -> QueryInterval:
     """The interval of the mean of the estimates of all queries, ``[queries]``; ``judging`` is that mean with an
-    interval for these queries. The intervals of several ``comparisons`` hold together (Bonferroni)."""
+    interval for these queries. The intervals of several ``comparisons`` hold together (Bonferroni). ``variance`` is
+    that of the true values over queries, of which the choice of queries is a part."""
     from scipy.special import stdtrit
 
     count = len(estimates)
     error = float(np.std(estimates, ddof=1)) / math.sqrt(count)
     factor = float(stdtrit(count - 1, 1 - 0.025 / comparisons))
     of_judging = (judging.high - judging.low) / 2 * factor / float(stdtrit(count - 1, 0.975))
-    return QueryInterval(judging.value, max(factor * error, of_judging), of_judging)
+    of_queries = factor * math.sqrt(variance / count)
+    return QueryInterval(judging.value, max(factor * error, of_judging), of_judging, of_queries)
 
 
 @dataclass(frozen=True)
@@ -107,9 +113,8 @@ def decide(gain: QueryInterval, least: float, effort: Effort) -> tuple[str, int 
     distance = abs(gain.value - least)
     if distance > gain.half:
         return ("yes" if gain.value > least else "no"), None
-    of_queries = gain.half**2 - gain.of_judging**2
-    room = distance**2 - of_queries
-    if room > 0:
+    room = distance**2 - gain.of_queries**2
+    if room > 0 and gain.of_judging > 0:
         # the square of the part of judging goes with 1/n − 1/N, for n verdicts on N pairs
         inverse = (1 / effort.verdicts - 1 / effort.pairs) * room / gain.of_judging**2 + 1 / effort.pairs
         more = _in_tens(1 / inverse - effort.verdicts)

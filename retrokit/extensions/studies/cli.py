@@ -72,7 +72,7 @@ def which_similarity(
     _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*arguments))
     from retrokit.extensions.studies.answers import recommendation
 
-    show(f"\n{recommendation(_evaluation(output))}")
+    show(f"\n{recommendation(_evaluation(output))}", wrap=True)
 
 
 def is_it_better_than_bm25(
@@ -88,7 +88,7 @@ def is_it_better_than_bm25(
     _answer(output, "is-it-better-than-bm25", parameters, lambda questions: questions.better_than_bm25(encoder, on))
     from retrokit.extensions.studies.answers import beside_bm25
 
-    show("\n" + "\n".join(beside_bm25(_evaluation(output))))
+    show("\n" + "\n".join(beside_bm25(_evaluation(output))), wrap=True)
 
 
 def does_it_see_near_misses(
@@ -257,7 +257,7 @@ def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
             continue
         reported.append(str(path))
         conclusions.append(source.conclusion)
-    show("\n\n".join(filter(None, conclusions)))
+    show("\n\n".join(filter(None, conclusions)), wrap=True)
     if "report" not in application().commands:
         return states, gates_hold
     page = planned.folder / REPORT

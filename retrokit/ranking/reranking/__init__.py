@@ -121,6 +121,7 @@ registry = SpecRegistry(
             extra="llm",
         ),
     ],
+    has_labels=True,
 )
 
 
@@ -134,10 +135,10 @@ def registry_of(spec: str) -> Registry:
 
 def create(spec: str, device: str | None = None) -> Reranker:
     """The reranker of that spec, or of an encoder under its own similarity. Raises :class:`UsageError`."""
-    plain = registry_of(spec) is not registry
-    reranker: Reranker = registry.create_on(Spec("dense", {"encoder": spec}, "encoder") if plain else spec, device)
-    if plain:
-        reranker.spec = str(encoders.registry.parse(spec))
+    named_in = registry_of(spec)
+    plain = Spec("dense", {"encoder": spec}, "encoder") if named_in is encoders.registry else spec
+    reranker: Reranker = registry.create_on(plain, device)
+    reranker.spec = str(named_in.parse(spec))
     return reranker
 
 

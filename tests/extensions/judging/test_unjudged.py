@@ -279,7 +279,7 @@ def test_bounds_of_ndcg_are_none_with_higher_grades(
     assert (note in capsys.readouterr().out) == (grade > 1)
     beyond = PoweredEstimate(2.0, 1.9, 2.1)
     values = {(name, system): beyond for name in ("ndcg@10", "recall@10") for system in (0, 1)}
-    monkeypatch.setattr(systems, "estimate", lambda *_: Estimates(beyond, values, values, {}))
+    monkeypatch.setattr(systems, "estimate", lambda *_: Estimates(beyond, values, values, {}, {}))
     assert cli.run(words(folder, "estimate", *both, "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
     found = unjudged(capsys)
     assert (note in found["note"]) == (grade > 1)

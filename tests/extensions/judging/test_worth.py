@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -170,7 +170,7 @@ def test_the_tutorial_on_a_small_scale(
 def test_more_verdicts_shrink_the_part_of_judging() -> None:
     """0.05 from 0, of queries 0.03 and of judging 0.08 with 50 of 400 verdicts: 0.08 must shrink to 0.04, which is a
     quarter of 1/50 − 1/400 and 1/400 on top."""
-    interval = QueryInterval(0.05, math.hypot(0.03, 0.08), 0.08)
+    interval = QueryInterval(0.05, math.hypot(0.03, 0.08), 0.08, 0.03)
     verdict, more = decide(interval, 0.0, Effort(50, 400, 30))
     needed = 1 / ((1 / 50 - 1 / 400) / 4 + 1 / 400)
     assert (verdict, more) == ("judge", 100)
@@ -178,14 +178,14 @@ def test_more_verdicts_shrink_the_part_of_judging() -> None:
 
 
 def test_what_no_verdict_decides_needs_queries() -> None:
-    interval = QueryInterval(0.05, 0.07, 0.01)
+    interval = QueryInterval(0.05, 0.07, 0.01, 0.069)
     verdict, more = decide(interval, 0.0, Effort(50, 400, 30))
     assert (verdict, more) == ("queries", 30)
     assert pytest.approx(28.8) == 30 * ((0.07 / 0.05) ** 2 - 1)
-    assert decide(QueryInterval(0.001, 0.07, 0.01), 0.0, Effort(50, 400, 30)) == ("unknown", None)
-    assert decide(QueryInterval(0.02, 0.07, 0.01), 0.02, Effort(50, 400, 30)) == ("unknown", None)
+    assert decide(QueryInterval(0.001, 0.07, 0.01, 0.069), 0.0, Effort(50, 400, 30)) == ("unknown", None)
+    assert decide(QueryInterval(0.02, 0.07, 0.01, 0.069), 0.02, Effort(50, 400, 30)) == ("unknown", None)
     for least in (0.0, 0.02):  # all 30 queries rank alike
-        assert decide(QueryInterval(0.0, 0.0, 0.0), least, Effort(400, 400, 30)) == ("unknown", None)
+        assert decide(QueryInterval(0.0, 0.0, 0.0, 0.0), least, Effort(400, 400, 30)) == ("unknown", None)
 
 
 def test_intervals_of_several_comparisons_are_wider() -> None:
@@ -243,38 +243,74 @@ def test_a_sentence(verdict: str, more: int | None, sentence: str) -> None:
     assert sentence in Worth("runs/a", "minilm", "precision@5", verdict, gain, 0.0, more).sentence
 
 
-def test_intervals_cover_the_gain_on_all_queries() -> None:
-    """Each of 200 draws takes 30 of 2,000 queries and judges 80 of the pairs that two systems rank first. The interval
-    is for the gain on all 2,000."""
-    rng = np.random.default_rng(0)
-    relevant = rng.random((2000, 40)) < rng.beta(1, 9, (2000, 1))
-    scores = [rng.normal(size=relevant.shape) + lift * relevant for lift in (1.0, 1.6)]
-    ranked = [np.argsort(-of_system)[:, :5] for of_system in scores]
-    precision = [np.take_along_axis(relevant, documents, 1).mean(1) for documents in ranked]
-    truth = float((precision[1] - precision[0]).mean())
-    ids = [f"d{i}" for i in range(40)]
-    covered, errors = [], []
-    for seed in range(200):
-        drawing = np.random.default_rng(seed)
-        asked = drawing.choice(2000, 30, replace=False)
+class Simulated:
+    """30 of 2,000 queries, the pairs that two systems rank first, and verdicts on ``count`` of these pairs, drawn."""
+
+    ids = tuple(f"d{i}" for i in range(40))
+    rng: ClassVar = np.random.default_rng(0)
+    relevant: ClassVar = rng.random((2000, 40)) < rng.beta(1, 9, (2000, 1))
+    scores: ClassVar = rng.normal(size=(2, 2000, 40)) + np.multiply.outer([1.0, 1.6], relevant)
+
+    def __init__(self, seed: int, count: int) -> None:
+        queries = np.random.default_rng(seed).choice(2000, 30, replace=False)
         runs = {
-            name: {str(q): {ids[d]: float(of_system[q, d]) for d in range(40)} for q in asked}
-            for name, of_system in zip("ab", scores, strict=True)
+            name: {str(q): dict(zip(self.ids, scores[q].tolist(), strict=True)) for q in queries}
+            for name, scores in zip("ab", self.scores, strict=True)
         }
-        data = retrieval_data("s", "none", dict.fromkeys(ids, "text"), {str(q): "query" for q in asked}, {})
-        pool = pool_of(data, runs, 5)
-        predictor = Predictor(pool, ["precision@5"], np.empty((0, len(pool.query))))
-        drawn, probabilities = draw_pairs(predictor, 80, seed)
-        pairs = pool.open[drawn]
-        numbers = zip(pool.query[pairs].tolist(), pairs.tolist(), strict=True)
-        verdicts = [relevant[int(pool.queries[query]), ids.index(pool.documents[pair])] for query, pair in numbers]
-        of = estimate(predictor, drawn, np.array(verdicts, dtype=float), probabilities, len(drawn))
+        texts = dict.fromkeys(map(str, queries), "query")
+        pool = pool_of(retrieval_data("s", "none", dict.fromkeys(self.ids, "text"), texts, {}), runs, 5)
+        self.predictor = Predictor(pool, ["precision@5"], np.empty((0, len(pool.query))))
+        self.pairs = len(pool.open)
+        self.drawn, self.probabilities = draw_pairs(self.predictor, count, seed)
+        judged = pool.open[self.drawn]
+        numbers = zip(pool.query[judged].tolist(), judged.tolist(), strict=True)
+        verdicts = [self.relevant[int(pool.queries[q]), self.ids.index(pool.documents[pair])] for q, pair in numbers]
+        self.verdicts = np.array(verdicts, dtype=float)
+
+    def gain(self, count: int) -> QueryInterval:
+        """The gain by the first ``count`` verdicts."""
+        size = len(self.drawn)
+        probabilities = self.probabilities[:count] * count / size
+        of = estimate(self.predictor, self.drawn[:count], self.verdicts[:count], probabilities, size)
         per_query = of.per_query["precision@5", 1] - of.per_query["precision@5", 0]
-        interval = over_queries(per_query, of.differences["precision@5", 1])
-        covered.append(abs(interval.value - truth) <= interval.half)
-        errors.append(interval.value - truth)
+        return over_queries(per_query, of.differences["precision@5", 1], variance=of.variances["precision@5", 1])
+
+
+def test_intervals_cover_the_gain_on_all_queries() -> None:
+    """Each of 200 draws judges 80 pairs. The interval is for the gain on all 2,000 queries."""
+    ranked = [np.argsort(-of_system)[:, :5] for of_system in Simulated.scores]
+    precision = [np.take_along_axis(Simulated.relevant, documents, 1).mean(1) for documents in ranked]
+    truth = float((precision[1] - precision[0]).mean())
+    intervals = [Simulated(seed, 80).gain(80) for seed in range(200)]
+    covered = [abs(interval.value - truth) <= interval.half for interval in intervals]
+    errors = [interval.value - truth for interval in intervals]
     assert np.mean(covered) > 0.95 - 5 * math.sqrt(0.05 * 0.95 / 200)
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(200)
+
+
+def test_as_many_more_verdicts_as_it_says_decide_on_average() -> None:
+    """With 60 verdicts, judging is the larger part of the interval. More pairs are judged until the interval is
+    narrower than the first estimate is far from 0. If the part of the queries were what the part of judging leaves of
+    the interval, all pairs would not suffice in a third of the cases."""
+    recommended, needed, suffice, of_queries = [], [], [], []
+    for seed in range(100):
+        simulated = Simulated(seed, 10_000)
+        gain = simulated.gain(60)
+        of_queries.append(gain.of_queries**2)
+        verdict, more = decide(gain, 0.0, Effort(60, simulated.pairs, 30))
+        if verdict == "judge" and more is not None:
+            counts = range(70, simulated.pairs, 10)
+            enough = (count for count in counts if simulated.gain(count).half < abs(gain.value))
+            recommended.append(more)
+            needed.append(next(enough, simulated.pairs) - 60)
+            suffice.append(simulated.gain(simulated.pairs).half < abs(gain.value))
+    assert len(needed) > 40
+    assert np.mean(suffice) > 0.85
+    assert np.mean(recommended) == pytest.approx(np.mean(needed), rel=0.15)
+    ranked = [np.argsort(-of_system)[:, :5] for of_system in Simulated.scores]
+    precision = [np.take_along_axis(Simulated.relevant, documents, 1).mean(1) for documents in ranked]
+    variance = float(np.var(precision[1] - precision[0]))
+    assert np.mean(of_queries) == pytest.approx(2.045230**2 * variance / 30, rel=0.2)
 
 
 def test_intervals_of_systems_that_list_different_documents_cover() -> None:
