@@ -1,7 +1,7 @@
-"""The tokens of the texts that a table of embeddings is trained on: made once for all epochs of a run, and in the cache
-for all runs on the same texts with the same tokenizer.
+"""The tokens of the texts that a table of embeddings is trained on, computed once for all epochs of a run, and in the
+cache for all runs on the same texts with the same tokenizer.
 
-Making tokens takes as long as a table's step; of a transformer's step it is less than a fiftieth.
+Computing tokens takes as long as a table's step; of a transformer's step it is less than a fiftieth.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _tokenised(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[np.ndarray, 
     """The token ids of all texts one after another, and before and behind each text how many there are so far."""
     narrowest = np.min_scalar_type(tokenizer.get_vocab_size())
     parts, lengths = [], []
-    with progress("making tokens", len(texts), "texts") as advance:
+    with progress("tokenising", len(texts), "texts") as advance:
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             batch = texts[start : start + TEXTS_AT_ONCE]
             for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):

@@ -31,7 +31,7 @@ class TableTrainer(FinetuneTrainer):
         return self.rows
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train on all cores but one, with the texts' tokens made before where each text is read at least once."""
+        """Train on all cores but one, with the texts' tokens computed before where each text is read."""
         loader = self.loader
         collator, batches = loader.collate_fn, loader.batch_sampler
         assert isinstance(collator, Collator)
