@@ -10,8 +10,8 @@ CPUINFO = Path("/proc/cpuinfo")
 OWN_GROUPS = Path("/proc/self/cgroup")
 GROUPS = Path("/sys/fs/cgroup")
 SPINS = 10_000
-"""Of a waiting thread before it sleeps: some ten microseconds. Alone, this is as fast as the default of 300,000; while
-six other processes compute, a training step takes half the time."""
+"""Of a waiting thread before it sleeps: some ten microseconds. On an idle machine this is as fast as the default of
+300,000; while six other processes compute, a training step takes half the time."""
 INSTRUCTIONS = ("sse4_2", "avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")
 """Sets by which the speed of processors differs, as Linux calls them."""
 
