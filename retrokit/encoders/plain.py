@@ -30,7 +30,7 @@ _TEXTS = (
 )
 
 
-class PlainTransformer(nn.Module):
+class PlainTokenModel(nn.Module):
     """A model of transformers that embeds tokens; texts of a role have at most ``lengths[role]`` of them."""
 
     def __init__(self, auto_model: Any, lengths: Mapping[str, int | None]) -> None:
@@ -70,7 +70,7 @@ class PlainModel(nn.Sequential):
     max_seq_length = None  # each role has its own
     device = torch.device("cpu")
 
-    def __init__(self, transformer: PlainTransformer, pooling: PlainPooling, tokenizer: Any) -> None:
+    def __init__(self, transformer: PlainTokenModel, pooling: PlainPooling, tokenizer: Any) -> None:
         super().__init__(transformer, pooling)
         self.tokenizer = tokenizer
 
@@ -108,7 +108,7 @@ class PlainEncoder(TorchEncoder):
             )
         tokenizer = imported(settings["tokenizer"]).from_pretrained(path)
         lengths = {role: traits.max_length(role) for role in ("query", "document")}
-        plain: Any = PlainModel(PlainTransformer(model.eval(), lengths), PlainPooling(settings["pooling"]), tokenizer)
+        plain: Any = PlainModel(PlainTokenModel(model.eval(), lengths), PlainPooling(settings["pooling"]), tokenizer)
         super().__init__(traits.spec, plain, traits.similarity, traits.had_normalize)
         self._traits = traits
 
