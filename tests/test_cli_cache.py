@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retrokit.encoders import engine, opening
+from retrokit.encoders import engine, plain
 from retrokit.encoders.store import OVERHEAD
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -38,7 +38,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return batches(model, texts, *rest, **options)
 
     monkeypatch.setattr(engine, "batches", counted)
-    monkeypatch.setattr(opening, "question_settings", lambda *_: None)  # which embeds a few texts
+    monkeypatch.setattr(plain, "plain_settings", lambda *_: None)  # which embeds a few texts
     return asked
 
 

@@ -24,12 +24,11 @@ from retrokit.core.notices import notice
 from retrokit.core.registry import Spec, importing
 from retrokit.data.runs import read_run
 from retrokit.encoders import registry
-from retrokit.encoders.base import Batch, Encoder, Item, check_finite
+from retrokit.encoders.base import Batch, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
 from retrokit.encoders.prompts import family_of, similar_family
-from retrokit.encoders.questions import QuestionModel, question_settings
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
 from retrokit.similarities import registry as similarities
@@ -123,6 +122,8 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
     kinds = {type(module).__module__.partition(".")[0] for module in encoder.model.modules()}
+    from retrokit.encoders.plain import plain_settings
+
     if encoder.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {
@@ -138,7 +139,7 @@ def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
         "prompts": encoder.prompts,
         "task_prompts": encoder.task_prompts,
         "max_lengths": {role: encoder.max_length(role) for role in ("query", "document")},
-        "question": question_settings(encoder, path),
+        "plain": plain_settings(encoder, path),
     }
 
 
@@ -192,7 +193,8 @@ class RecordedEncoder(Encoder):
 
 
 class RememberedEncoder(EncoderView):
-    """An encoder whose traits are in the cache; the model is loaded once more than one query has to be computed."""
+    """An encoder whose traits are in the cache; the model is loaded once something has to be computed: as a plain one
+    if that gives the same bits, and only embeds."""
 
     def __init__(
         self,
@@ -204,36 +206,42 @@ class RememberedEncoder(EncoderView):
     ) -> None:
         super().__init__(RecordedEncoder(spec, record))
         self._path, self._load, self._is_loaded = path, load, False
-        self._question_settings, self._is_unchanged = record["question"], is_unchanged
-        self._question_model: QuestionModel | None = None
+        self._plain_settings, self._is_unchanged = record["plain"], is_unchanged
+        self._plain: Encoder | None = None
 
     def computing(self) -> Encoder:
+        if self._is_loaded or self._plain_settings is None:
+            return self._loaded()
+        if self._plain is None:
+            with importing():
+                from retrokit.encoders.plain import PlainEncoder
+
+            self._plain = PlainEncoder(self._path, self._encoder, self._plain_settings)
+            self._check(self._is_unchanged())
+        return self._plain
+
+    def _loaded(self) -> Encoder:
         if not self._is_loaded:
             loaded = self._load()
             self._check(loaded.fingerprint() == self._encoder.fingerprint())
             loaded.spec = self.spec
-            self._encoder, self._is_loaded = loaded, True
+            self._encoder, self._is_loaded, self._plain = loaded, True, None
         return self._encoder
 
     def _check(self, is_unchanged: bool) -> None:
         if not is_unchanged:
             raise DataError(self._path, "has changed since it was opened; start again")
 
-    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        is_question = role == "query" and len(items) == 1 and type(items[0]) is str
-        if not is_question or self._is_loaded or self._question_settings is None:
-            return super().embed(items, role, precision)
-        if self._question_model is None:
-            self._question_model = QuestionModel(self._path, self._encoder, self._question_settings)
-            self._check(self._is_unchanged())
-        embedding = self._question_model.embed(items[0], precision)
-        check_finite(embedding, self.spec)
-        return embedding
-
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        if len(items) == 1:
-            yield np.arange(1), self.embed(items, role, precision)
-        else:
-            yield from self.computing().batches(items, role, precision)
+        yield from self.computing().batches(items, role, precision)
+
+    def with_tokens(self) -> TokenEncoder:
+        return self._loaded().with_tokens()
+
+    def with_layers(self) -> LayeredEncoder:
+        return self._loaded().with_layers()
+
+    def to_train(self) -> TrainableEncoder:
+        return self._loaded().to_train()
 
     use_with = Encoder.use_with

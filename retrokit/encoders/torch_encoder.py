@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import Tensor
 
 from retrokit.core.errors import UsageError
@@ -34,8 +31,9 @@ from retrokit.encoders.prompts import other_prompts, role_prompts
 from retrokit.encoders.towers import has_routes, tower_of, towers
 from retrokit.similarities.base import Role, Similarity
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a plain model does without the library
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
 
 
 SHOWN = 200  # characters of what is cut off
@@ -264,6 +262,9 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     @property
     def tells_roles_apart(self) -> bool:
+        from sentence_transformers.base.modules import Transformer
+        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
         alike = (
             isinstance(self._model[0], (Transformer, StaticEmbedding))
             and self.prompts["query"] == self.prompts["document"]
@@ -303,6 +304,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def transformers(self) -> list[Transformer]:
         """The transformer of each tower; raises :class:`UsageError` if there is none."""
+        from sentence_transformers.base.modules import Transformer
+
         firsts = list({id(tower[0]): tower[0] for tower in towers(self._model)}.values())
         if not all(isinstance(first, Transformer) and gives_tokens(first) for first in firsts):
             raise UsageError(f"{self.spec} has no layers: it is not a transformer")

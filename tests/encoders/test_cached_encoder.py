@@ -15,7 +15,7 @@ from sentence_transformers.base.modules import Dense, Router
 
 import retrokit
 from retrokit.encoders import cached as embeddings
-from retrokit.encoders import engine, opening, store
+from retrokit.encoders import engine, plain, store
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.store import FILE
 from retrokit.encoders.towers import with_modules
@@ -37,7 +37,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return batches(model, texts, *rest, **options)
 
     monkeypatch.setattr(engine, "batches", counted)
-    monkeypatch.setattr(opening, "question_settings", lambda *_: None)  # which embeds a few texts
+    monkeypatch.setattr(plain, "plain_settings", lambda *_: None)  # which embeds a few texts
     return asked
 
 
