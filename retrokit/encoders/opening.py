@@ -121,9 +121,9 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 
 def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
-    kinds = {type(module).__module__.partition(".")[0] for module in encoder.model.modules()}
     from retrokit.encoders.plain import plain_settings
 
+    kinds = {type(module).__module__.partition(".")[0] for module in encoder.model.modules()}
     if encoder.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {
