@@ -238,8 +238,12 @@ def test_a_sample_is_judged_with_keys_and_exported(browser, small):
     page.press("e")
     assert "Enter your name first" in page.text("message")
 
-    page.name("Anna Ö.")  # verdicts are kept by annotator
+    page.name("Anna Ö.")  # takes the verdicts that were given without a name
+    assert (page.text("judged"), page.text("message")) == ("3 judged", "")
+    page.name("Bert")  # verdicts are kept by annotator
     assert page.text("judged") == "0 judged"
+    page.name("Anna Ö.")
+    assert page.text("judged") == "3 judged"
     page.press("\ue012" * 9, "ynynynyny")
     assert page.text("judged") == "9 judged"
     page.reload()

@@ -6,9 +6,10 @@ const element = (id) => document.getElementById(id);
 const keyOf = (item) => item.key;
 let place = 0;
 let verdicts = {};
+let isNamed = false;
 
-function storageKey() {
-  return "retrokit-judging " + data.sample + " " + annotator();
+function storageKey(name) {
+  return "retrokit-judging " + data.sample + " " + name;
 }
 
 function annotator() {
@@ -18,18 +19,28 @@ function annotator() {
 // The browser may forbid a local file its storage; verdicts then last as long as the page is open.
 function load() {
   try {
-    verdicts = JSON.parse(localStorage.getItem(storageKey()) || "{}");
+    verdicts = JSON.parse(localStorage.getItem(storageKey(annotator())) || "{}");
   } catch (error) {
     verdicts = {};
   }
+  isNamed = annotator() !== "";
 }
 
 function save() {
   try {
-    localStorage.setItem(storageKey(), JSON.stringify(verdicts));
+    localStorage.setItem(storageKey(annotator()), JSON.stringify(verdicts));
     localStorage.setItem("retrokit-judging annotator", annotator());
   } catch (error) {
     say("This browser keeps nothing: export before you close the page.");
+  }
+}
+
+// They go to the first name that is typed, and to no later one.
+function forgetWithoutName() {
+  try {
+    localStorage.removeItem(storageKey(""));
+  } catch (error) {
+    return;
   }
 }
 
@@ -165,8 +176,14 @@ document.addEventListener("keydown", (event) => {
 });
 
 element("annotator").addEventListener("change", () => {
+  const withoutName = isNamed ? {} : verdicts;
   load();
+  Object.assign(verdicts, withoutName);
   save();
+  if (isNamed) {
+    forgetWithoutName();
+  }
+  say("");
   show();
 });
 
