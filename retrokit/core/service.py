@@ -188,7 +188,7 @@ class Service:
     def _no_answer(self, error: APIConnectionError) -> ServiceError:
         if isinstance(error, APITimeoutError):
             return ServiceError(f"{self.where}: no complete answer in {self._timeout:g} s")
-        return ServiceError(f"{self.where}: {self._said(error.__cause__ or error)}")
+        return ServiceError(f"{self.where}: {self._said(error.__cause__ or error)}; is the service running?")
 
     async def each(
         self,

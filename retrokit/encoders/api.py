@@ -23,6 +23,18 @@ from retrokit.encoders.store import open_cache
 from retrokit.similarities.base import Role
 
 PROBE = "What does a service make of this sentence today?"
+_TOPICS = (
+    "Bees keep the hive warm in winter and live on honey.",
+    "The court of appeal set the contract aside last year.",
+    "A pump moves cold water through the pipes of the engine.",
+    "Insulin lowers the sugar in the blood after a meal.",
+    "Many sailors feared the storms south of the cape.",
+    "The function returns an empty list if no file exists.",
+    "Prices of copper rose because two large mines closed.",
+    "The orchestra played the slow movement far too fast.",
+)
+LONG_PROBE = " ".join(sentence for sentence in _TOPICS for _ in range(9))
+"""About 700 words, more than 512 tokens. Its topics change on the way, so its embedding shows where it is truncated."""
 SAME = 0.999  # cosine; services differ by less from one call to the next
 CALLS = 4  # that each connection makes before embeddings are handed on
 
@@ -39,7 +51,8 @@ INPUT_TYPES = {
 
 class ServiceEncoder(Encoder):
     """One model of one service. What it embeds is known by the service's name for it, the revision that the user gives,
-    and the embedding of a probe sentence: a service that changes its model without a word is found."""
+    and the embeddings of two probe texts in each role that requests distinguish: most changes of a service show there.
+    """
 
     def __init__(
         self,
@@ -65,11 +78,22 @@ class ServiceEncoder(Encoder):
 
     @cached_property
     def _probe(self) -> np.ndarray:
-        return wait_for(self._together([[PROBE]], "document"))[0][0]
+        """Embeddings float32 ``[n, d]`` of the probe texts in each role that requests distinguish."""
+        roles: list[Role] = ["document"]
+        if self._input_types or any(self._prompts.values()):
+            roles.append("query")
+        return np.concatenate(wait_for(together(self._service, self._probed, roles, self._concurrency)))
+
+    async def _probed(self, role: Role) -> np.ndarray:
+        short, long = (encodable((self._prompts[role] or "") + text) for text in (PROBE, LONG_PROBE))
+        try:
+            return await self._call([short, long], role)
+        except (PromptRefused, ServerFailed):  # a service that takes no long text truncates none
+            return await self._call([short], role)
 
     @property
     def dimension(self) -> int:
-        return len(self._probe)
+        return int(self._probe.shape[1])
 
     @property
     def device(self) -> torch.device:
@@ -258,31 +282,34 @@ def _ranges(length: int, size: int) -> Iterator[range]:
 
 
 def fingerprint_of(spec: str, about: Mapping[str, Any], probe: np.ndarray) -> str:
-    """The digest of a service's parameters, ``about``, and of its embedding of a probe text, ``probe`` ``[d]``.
+    """The digest of a service's parameters, ``about``, and of its embeddings of the probe texts, ``probe`` ``[n, d]``.
 
-    The first embedding is cached, and it replaces ``probe`` in the digest while the two agree. If they no longer agree,
-    a notice reports the change, and ``probe`` is cached in its place.
+    The first embeddings are cached, and they replace ``probe`` in the digest while the two agree. If they no longer
+    agree, a notice reports the change, and ``probe`` is cached in their place.
     """
-    key, cache, reference = f"probe of {json.dumps(about, sort_keys=True)}", open_cache(), probe
+    key, cache, reference = f"probes of {json.dumps(about, sort_keys=True)}", open_cache(), probe
     if cache is not None:
         stored = cache.recall(key)
         if stored is not None:
             reference = np.array(stored, dtype=np.float32)
-        cosine = _cosine(reference, probe)
-        if cosine < SAME:
-            notice(f"{spec}: service embeddings changed (cosine {cosine:.3f}); re-encoding")
+        change = _change(reference, probe)
+        if change:
+            notice(f"{spec}: the service has changed ({change}); what the previous version computed is not used")
             reference = probe
         if reference is probe:
             cache.remember(key, probe.tolist())
-    return hashlib.sha256(json.dumps([key, [round(float(value), 6) for value in reference]]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([key, reference.round(6).tolist()]).encode()).hexdigest()
 
 
-def _cosine(first: np.ndarray, second: np.ndarray) -> float:
-    """0 for vectors of different dimensions."""
-    if first.shape != second.shape:
-        return 0.0
-    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return float(first @ second) / max(norms, 1e-30)
+def _change(before: np.ndarray, now: np.ndarray) -> str:
+    """How embeddings ``[n, d]`` of the probe texts differ from those before; empty: they agree."""
+    if before.shape[1] != now.shape[1]:
+        return f"{before.shape[1]} → {now.shape[1]} dimensions"
+    if len(before) != len(now):
+        return "longest text that it takes"
+    norms = np.linalg.norm(before, axis=1) * np.linalg.norm(now, axis=1)
+    cosine = float(((before * now).sum(axis=1) / np.maximum(norms, 1e-30)).min())
+    return f"cosine {cosine:.3f}" if cosine < SAME else ""
 
 
 def api(

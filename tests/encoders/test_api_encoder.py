@@ -11,6 +11,7 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import ServiceError, UsageError
+from retrokit.encoders.api import LONG_PROBE, PROBE
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, skip_waits
 from tests.llm.server import PASSING, ChatServer, Plan, error, letters, message
@@ -41,12 +42,12 @@ def test_embeddings_come_in_the_order_of_the_texts_and_once() -> None:
         np.testing.assert_array_equal(made.embed(TEXTS, "document"), EXPECTED)
         assert made.dimension == 8
         asked = inputs(server)
-        assert sorted(asked[1:]) == sorted(TEXTS), "a probe, and each text"
+        assert sorted(asked[2:]) == sorted(TEXTS), "two probe texts, and each text"
         assert 1 < server.log.most_at_once <= 4
         assert {body["model"] for body in server.log.bodies} == {"model"}
         again = retrokit.encoder(spec(server))
         np.testing.assert_array_equal(again.embed(TEXTS[::-1], "document"), EXPECTED[::-1])
-        assert len(inputs(server)) == len(asked) + 1, "the probe alone"
+        assert len(inputs(server)) == len(asked) + 2, "the probe texts only"
         assert again.fingerprint() == made.fingerprint()
 
 
@@ -105,7 +106,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_answer_is_described_at_once(name: str) -> None:
     body, problem = BAD[name]
-    with ChatServer(Plan(reply=lambda asked: message(200, body) if len(asked["input"]) > 1 else None)) as server:
+    with ChatServer(Plan(reply=lambda asked: message(200, body) if PROBE not in asked["input"] else None)) as server:
         with pytest.raises(ServiceError, match=re.escape(problem)):
             retrokit.encoder(spec(server)).embed(TEXTS[:2], "query")
         assert len(server.log.bodies) == 2, "the probe, and one call"
@@ -160,7 +161,8 @@ def test_the_role_is_sent(given: str, field: str, query: str, document: str) -> 
         made = retrokit.encoder(spec(server, f",input_type={given}"))
         made.embed(["cat"], "query")
         made.embed(["cat"], "document")
-        assert [body[field] for body in server.log.bodies] == [document, query, document]
+        assert [body[field] for body in server.log.bodies][2:] == [query, document]
+        assert sorted(body[field] for body in server.log.bodies[:2]) == sorted([document, query]), "the probe texts"
         assert made.fingerprint() != retrokit.encoder(spec(server)).fingerprint()
         assert field not in server.log.bodies[-1]
 
@@ -191,9 +193,37 @@ def test_a_service_that_changes_its_model_is_found(caplog: pytest.LogCaptureFixt
         changed = retrokit.encoder(spec(server))
         np.testing.assert_array_equal(changed.embed(TEXTS[:3], "query"), EXPECTED[:3, ::-1])
         assert changed.fingerprint() != before.fingerprint()
-        assert "service embeddings changed" in caplog.text
+        assert "the service has changed (cosine" in caplog.text
         other = retrokit.encoder(spec(server, ",revision=2"))
         assert other.fingerprint() != changed.fingerprint()
+
+
+CHANGES = {
+    "truncates to 24 words": (lambda text: letters(" ".join(text.split()[:24])), ""),
+    "truncates to 512 words": (lambda text: letters(" ".join(text.split()[:512])), ""),
+    "another query prompt": (lambda text: letters(text)[::-1] if text.startswith("ask: ") else letters(text), ""),
+    "fewer dimensions": (lambda text: letters(text)[:4], "8 → 4 dimensions"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_that_a_short_document_does_not_show_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    changed, notice = CHANGES[name]
+    plan = Plan()
+    with ChatServer(plan) as server:
+        before = retrokit.encoder(spec(server, ',query_prompt="ask: "')).fingerprint()
+        plan.embed = changed
+        assert retrokit.encoder(spec(server, ',query_prompt="ask: "')).fingerprint() != before
+    assert notice in caplog.text
+
+
+def test_a_service_may_refuse_the_long_probe() -> None:
+    def reply(body: dict[str, list[str]]) -> bytes | None:
+        return message(413, error("too long")) if LONG_PROBE in body["input"] else None
+
+    with ChatServer(Plan(reply=reply)) as server:
+        np.testing.assert_array_equal(retrokit.encoder(spec(server)).embed(TEXTS, "document"), EXPECTED)
 
 
 def test_the_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

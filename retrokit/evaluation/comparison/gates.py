@@ -227,7 +227,7 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
             failure = f"{name} fell from {change.before:.4f} to {change.after:.4f}; allowed drop {most:g}"
         elif drop > most:
             notice(f"{name} is {drop:.4f} lower than the baseline, which may be chance")
-        if visible is not None and visible > most:
+        if not failure and visible is not None and visible > most:
             text = f"80% power needs a drop of {visible:.4f}, more than {most:g}"
             notice(f"{name}: {text}; add queries")
         yield Gate(

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.core.calls import PromptRefused, encodable, wait_for
+from retrokit.core.calls import PromptRefused, ServerFailed, encodable, wait_for
 from retrokit.core.service import Service, float32, service
-from retrokit.encoders.api import fingerprint_of, halved, together
+from retrokit.encoders.api import LONG_PROBE, fingerprint_of, halved, together
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
 
 PROBE = "What keeps bees alive in winter?"
@@ -45,7 +45,13 @@ class ServiceReranker(PairwiseReranker):
     @cached_property
     def _fingerprint(self) -> str:
         about = {"reranker": self._service.model, "service": self._service.where, "revision": self._revision}
-        return fingerprint_of(self.spec, about, self.score_pairs([PROBE] * len(PROBED), PROBED))
+        return fingerprint_of(self.spec, about, wait_for(together(self._service, self._probed, [PROBED], 1))[0][None])
+
+    async def _probed(self, documents: Sequence[str]) -> np.ndarray:
+        try:
+            return await self._call(PROBE, [*documents, LONG_PROBE])
+        except (PromptRefused, ServerFailed):  # a service that takes no long text truncates none
+            return await self._call(PROBE, list(documents))
 
     async def _scored(self, batch: tuple[str, list[str]]) -> np.ndarray:
         query, documents = batch
