@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 
 from retrokit.cli.api import FILE, FOLDER, Settings, common, setting
 from retrokit.metrics.names import metric_names
@@ -81,6 +82,12 @@ class PoolSettings(PooledSettings):
     pairs: str = setting(help="File for the pairs: .html (a page) or .csv.", writes=FILE)
     sample: int = setting(100, "Pairs to draw.", minimum=1)
     seed: int = common("seed", help="Seed of the drawn pairs.")
+
+    def problems(self) -> Iterator[str]:
+        """As of any pool; and another kind of file than those that can be filled."""
+        yield from super().problems()
+        if Path(self.pairs).suffix not in ("", ".html", ".htm", ".csv"):
+            yield f"`pairs=` {self.pairs}: expected a name that ends in .html or .csv"
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from retrokit.extensions.judging.verdicts import (
     RelevanceVerdict,
     Verdicts,
     check_empty,
+    check_zeros,
     digest_of,
     read_relevance,
     write_pairs,
@@ -176,7 +177,8 @@ def draw_pairs_to_judge(settings: PoolSettings) -> list[PairToJudge]:
         )
     ]
     write_pairs(settings.pairs, pooled.data.name, pooled.digest, pairs)
-    notice(f"{settings.pairs}: {len(pairs):,} pairs to judge; then give the verdicts to `retrokit judge estimate`")
+    drawn_of_all = f"{len(pairs):,} of {len(pool.open):,} pairs"
+    notice(f"{settings.pairs}: {drawn_of_all} to judge; then give the verdicts to `retrokit judge estimate`")
     return pairs
 
 
@@ -189,6 +191,7 @@ def estimate_metrics(settings: EstimateSettings) -> Unjudged:
         DataError: a file that cannot be read, or verdicts on other pairs.
     """
     verdicts = read_relevance(settings.verdicts) if settings.verdicts else {}
+    check_zeros(settings.verdicts)
     pooled = _pooled(settings)
     data, pool = pooled.data, pooled.pool
     rows = _rows(data, pooled.runs, pool, settings.measured)
@@ -391,15 +394,17 @@ def _with_worth(result: Unjudged, pool: JudgingPool, estimates: Estimates, least
         per_query = estimates.per_query[row.metric, system]
         if row.against is None:
             interval = over_queries(per_query, estimates.metrics[row.metric, system])
+            estimate = _within(interval.estimate, 0.0, 1.0)
         else:
             per_query = per_query - estimates.per_query[row.metric, 0]
             judging = estimates.differences[row.metric, system]
             variance = estimates.variances[row.metric, system]
             interval = over_queries(per_query, judging, comparisons, variance)
-        rows.append(replace(row, estimate=interval.estimate))
+            estimate = _within(interval.estimate, -1.0, 1.0)
+        rows.append(replace(row, estimate=estimate))
         if row.against is not None:
             verdict, more = decide(interval, least, effort)
-            worth.append(Worth(row.system, row.against, row.metric, verdict, interval.estimate, least, more))
+            worth.append(Worth(row.system, row.against, row.metric, verdict, estimate, least, more))
     return replace(
         result,
         metrics=rows,

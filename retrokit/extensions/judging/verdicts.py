@@ -116,6 +116,17 @@ def read_relevance(paths: Sequence[str]) -> dict[tuple[str, str], RelevanceVerdi
     }
 
 
+def check_zeros(paths: Sequence[str]) -> None:
+    """Raise :class:`DataError` for a file whose verdicts are all 1, with empty rows between them: whoever filled it has
+    marked what is relevant and nothing else, and an empty row counts as not judged."""
+    for path in paths:
+        filled = [_relevant(row) for _, row in read_rows(path, _EXPECTED)]
+        while filled and filled[-1] is None:
+            filled.pop()
+        if None in filled and all(relevant in (None, 1.0) for relevant in filled):
+            raise DataError(path, "all verdicts are 1; give what is not relevant a 0: an empty row is not judged")
+
+
 def _id(row: Row, column: str) -> str:
     value = row.required(column)
     if isinstance(value, bool) or not isinstance(value, (str, int)):

