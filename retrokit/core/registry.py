@@ -97,7 +97,14 @@ class Entry:
     def load(self) -> Callable[..., Any]:
         """Import the target; a missing optional package becomes the command that installs it."""
         self.check_extra()
-        return imported(self.target)
+        module = self.target.partition(":")[0]
+        try:
+            return imported(self.target)
+        except (ImportError, AttributeError) as error:
+            if plugin_of(module) is None:
+                raise
+            problem = f"{self.target} does not load: {first_line(error)}"
+            raise UsageError(f"{self.name}: {problem}{fault_of(module)}") from error
 
     def check_extra(self) -> None:
         """Raise :class:`MissingExtra` if the optional package is not installed; imports nothing."""
@@ -554,6 +561,12 @@ def plugin_of(module: str) -> str | None:
     targets = (entry.target for registry in Registry.every for entry in registry._entries.values())
     packages = {target.partition(":")[0].partition(".")[0] for target in targets}
     return package if package in packages - {"", "__main__", "retrokit"} else None
+
+
+def fault_of(module: str) -> str:
+    """What a message about a fault in a module adds, if the module is that of a plugin."""
+    plugin = plugin_of(module)
+    return f". This is a bug of the plugin {plugin}" if plugin is not None else ""
 
 
 class SpecRegistry(Registry):

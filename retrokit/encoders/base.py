@@ -202,7 +202,7 @@ class Encoder(Protocol):
         Raises:
             UsageError: the similarity does not fit.
         """
-        similarity.check_dimension(dims or self.dimension)
+        similarity.check_fits(dims or self.dimension)
         if self.had_normalize and similarity.uses_magnitude and not self._announced:
             self._announced = True
             notice(f"{self.spec}: its Normalize layer is taken off, because {similarity.spec} needs magnitudes")

@@ -1,6 +1,8 @@
 """The registry of similarity functions: the table of names. Behaviour lives in the entries' modules."""
 
-from retrokit.core.registry import Entry, Param, SpecRegistry
+from typing import Any
+
+from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
 from retrokit.core.settings import COMMON
 
 _HERE = "retrokit.similarities"
@@ -10,7 +12,17 @@ def _gamma(role: str) -> Param:
     return Param(role, 0.5, minimum=0.001, maximum=0.999, help=f"γ of the {role} side at the start")
 
 
-registry = SpecRegistry(
+class SimilarityRegistry(SpecRegistry):
+    """A registry whose products are similarities with all members that their class must have."""
+
+    def create(self, spec: str | Spec, **context: Any) -> Any:
+        """Make the similarity that ``spec`` names; raises :class:`UsageError` for a faulty class."""
+        similarity = super().create(spec, **context)
+        similarity.check_members()
+        return similarity
+
+
+registry = SimilarityRegistry(
     "similarity",
     "retrokit.similarities",
     [

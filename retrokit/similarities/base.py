@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.core.errors import UsageError
+from retrokit.core.registry import fault_of
 
 Role = Literal["query", "document"]
 Embeddings = Tensor | np.ndarray
@@ -94,6 +95,38 @@ class Similarity(nn.Module):
         norms = [torch.linalg.vector_norm(side, dim=-1).mean().item() for side in (queries, documents)]
         return max(norms[0] * norms[1], TINY)
 
+    def check_members(self) -> None:
+        """Raise :class:`UsageError` for a class without ``prepare``, or whose kernels contradict ``factorable``."""
+        kind = type(self)
+        kernels = (kind.kernel, kind.kernel_pairs)
+        of_base = (Similarity.kernel, Similarity.kernel_pairs)
+        if kind.prepare is Similarity.prepare:
+            problem = "has no prepare"
+        elif self.factorable and kernels != of_base:
+            problem = "has a kernel of its own; set factorable = False"
+        elif not self.factorable and (kernels[0] is of_base[0] or kernels[1] is of_base[1]):
+            problem = "has factorable = False; it needs kernel and kernel_pairs"
+        else:
+            return
+        raise self._fault(problem)
+
+    def check_fits(self, dimension: int) -> None:
+        """Raise :class:`UsageError` unless embeddings of ``dimension`` have scores of the right shapes."""
+        self.check_dimension(dimension)
+        device = next((parameter.device for parameter in self.parameters()), None)
+        queries = torch.ones(2, dimension, device=device)
+        documents = torch.ones(3, dimension, device=device)
+        with torch.no_grad():
+            scores = self.score(queries, documents)
+            pair_scores = self.score_pairs(documents, documents)
+        if scores.shape != (2, 3):
+            problem = f"kernel gives {list(scores.shape)} for 2 queries and 3 documents, not [2, 3]"
+        elif pair_scores.shape != (3,):
+            problem = f"kernel_pairs gives {list(pair_scores.shape)} for 3 pairs, not [3]"
+        else:
+            return
+        raise self._fault(problem)
+
     def check_dimension(self, dimension: int) -> None:
         """Raise :class:`UsageError` if the similarity cannot be used on embeddings of ``dimension``."""
 
@@ -105,6 +138,11 @@ class Similarity(nn.Module):
         """A digest of the spec and of learned parameters."""
         learned = {name: (str(tensor.dtype), tensor.tolist()) for name, tensor in sorted(self.state_dict().items())}
         return hashlib.sha256(f"{self.spec} {learned}".encode()).hexdigest()
+
+    def _fault(self, problem: str) -> UsageError:
+        """What is wrong with the class, as one line that names the entry and its plugin."""
+        kind = type(self)
+        return UsageError(f"similarity {self.spec}: {kind.__qualname__}: {problem}{fault_of(kind.__module__)}")
 
     def _checked(self, queries: Embeddings, documents: Embeddings) -> tuple[Tensor, Tensor]:
         q, d = as_rows(queries), as_rows(documents)

@@ -178,7 +178,7 @@ def _prepare_module(encoder: Encoder, spec: str, prefixes: Sequence[int]) -> Pre
     for size in sizes or [encoder.dimension]:
         if size > encoder.dimension:
             raise UsageError(f"`matryoshka=` {size}: {encoder.spec} has {encoder.dimension} dimensions")
-        prepare.similarity.check_dimension(size)
+        prepare.similarity.check_fits(size)
     if encoder.similarity.spec == spec:  # further training starts from the learned γ
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
     prepare.similarity.spec = spec
