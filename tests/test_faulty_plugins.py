@@ -6,6 +6,7 @@ import torch
 
 from retrokit import similarities
 from retrokit.core.errors import UsageError
+from retrokit.encoders.folders import similarity_of
 from tests import plugins
 
 HEAD = """
@@ -81,7 +82,9 @@ def test_scores_of_a_wrong_shape_are_refused_before_they_are_used(install, fault
     similarity = similarities.registry.create("odd")
     with pytest.raises(UsageError) as caught:
         similarity.check_fits(8)
-    assert str(caught.value) == f"similarity odd: Odd: {PROBLEMS[fault]}. This is a bug of the plugin shape_{fault}_impl"
+    assert (
+        str(caught.value) == f"similarity odd: Odd: {PROBLEMS[fault]}. This is a bug of the plugin shape_{fault}_impl"
+    )
 
 
 def test_a_sound_kernel_is_taken(install):
@@ -100,3 +103,9 @@ def test_a_target_that_is_not_there_is_one_line(install, target):
     assert str(caught.value).startswith(f"odd: {target} does not load: ")
     assert str(caught.value).endswith(f". This is a bug of the plugin {target[:9]}")
     assert "\n" not in str(caught.value)
+
+
+def test_a_model_folder_whose_plugin_is_missing_says_what_to_install():
+    with pytest.raises(UsageError) as caught:
+        similarity_of("runs/mine", "squared")
+    assert str(caught.value).startswith("runs/mine: needs the similarity squared; install the plugin that has it (")

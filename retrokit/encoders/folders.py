@@ -38,11 +38,16 @@ _ELSEWHERE = (b'"base_model_name_or_path"', b'"tokenizer_name_or_path"')
 
 def run_similarity(folder: str) -> Similarity:
     """The similarity of a finished run, without what it has learned (that lies in the model)."""
+    return similarity_of(folder, read_run(folder).finished(folder).similarity)
+
+
+def similarity_of(owner: object, spec: str) -> Similarity:
+    """The similarity of a model folder; if it is not installed, the error names the ``owner``."""
     try:
-        return similarities.create(read_run(folder).finished(folder).similarity)
+        similarity: Similarity = similarities.create(spec)
     except UsageError as error:
-        problem = f"was trained with a similarity that is not installed (a plugin's?) or not valid: {error}"
-        raise UsageError(f"{folder}: {problem}") from None
+        raise UsageError(f"{owner}: needs the similarity {spec}; install the plugin that has it ({error})") from None
+    return similarity
 
 
 def starting_encoder(folder: Path) -> str | None:

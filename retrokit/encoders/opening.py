@@ -26,12 +26,11 @@ from retrokit.data.runs import read_run
 from retrokit.encoders import registry
 from retrokit.encoders.base import Batch, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
 from retrokit.encoders.fingerprint import PACKAGES, code_of
-from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
+from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, similarity_of, stands_alone
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
 from retrokit.encoders.prompts import family_of, similar_family
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
-from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Role
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ class RecordedEncoder(Encoder):
 
     def __init__(self, spec: str, record: dict[str, Any]) -> None:
         self.spec = spec
-        self.similarity = similarities.create(record["similarity"])
+        self.similarity = similarity_of(spec, record["similarity"])
         self.had_normalize = record["had_normalize"]
         self._record = record
 

@@ -216,7 +216,7 @@ class Fisher:
         interval = f"95%: {prediction.low:+.2f} to {prediction.high:+.2f}"
         difference = f"the difference is {prediction.difference:+.2f} ({interval})"
         if prediction.choice == UNDECIDED:
-            return f"{kappas}: {difference}, so neither is predicted and {UNDECIDED} is the safe choice"
+            return f"{kappas}: {difference}, so neither is predicted to train better"
         other = next(name for name in CANDIDATES if name != prediction.choice)
         return f"{kappas}: {prediction.choice} is predicted to train better than {other}; {difference}{self._few}"
 

@@ -25,7 +25,6 @@ _LATEX = {
     "±": r"$\pm$",
     "<": "$<$",
     ">": "$>$",
-    "*": "$^{*}$",
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
 
@@ -131,7 +130,7 @@ def to_latex(sheet: Sheet) -> str:
             r"\toprule",
             line(map(_in_latex, sheet.columns)),
             r"\midrule",
-            *(line(_side_by_side(cell, _in_latex) for cell in row) for row in sheet.rows if row),
+            *(line(_latex_cell(sheet, column, cell) for column, cell in enumerate(row)) for row in sheet.rows if row),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -149,8 +148,15 @@ def in_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", harmless(text))
 
 
+def _latex_cell(sheet: Sheet, column: int, cell: Cell) -> str:
+    """The cell in LaTeX: a star next to a number marks significance, one in a name is itself."""
+    text = _side_by_side(cell, _in_latex)
+    return text.replace("*", "$^{*}$") if sheet.is_number(column) else text
+
+
 def _in_latex(text: str) -> str:
     escaped = "".join(_LATEX.get(letter, letter) for letter in harmless(text))
+    escaped = escaped.replace("* where ", "$^{*}$ where ")  # what a caption says of the mark
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)
 
 

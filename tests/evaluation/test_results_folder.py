@@ -389,3 +389,13 @@ def test_everything_is_shown_again_without_a_model(counted: Counted, folder: Pat
     assert len(counted.models) == models
     assert plain(shown) == plain(first)
     assert (shown.comparisons, shown.over_tasks, shown.shown) == (first.comparisons, first.over_tasks, first.shown)
+
+
+def test_files_of_other_kinds_are_no_damaged_results(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    (study / "eval").mkdir(parents=True)
+    (study / "plan.json").write_text(json.dumps({"kind": "plan", "version": 1, "steps": []}))
+    with pytest.raises(DataError, match="contains no results, but") as caught, listening(shown := Notices()):
+        evaluate(results=str(study))
+    assert str(study / "eval") in str(caught.value)
+    assert shown.messages == []

@@ -297,3 +297,10 @@ def test_a_change_without_a_test_has_dashes() -> None:
         f"{visible:.4f}",
     ]
     assert [cell for (cell,) in sheet.rows[1][4:]] == ["0.5000", "–", "–", "–", "–", "–"]
+
+
+def test_a_star_in_a_name_is_no_mark_of_significance() -> None:
+    sheet = Sheet("runs/a-*", ["system", "nDCG"], 1, [["runs/a-* (3 seeds)", "0.5*"]], "* where p < 0.05")
+    latex = to_latex(sheet)
+    assert r"runs/a-* (3 seeds) & 0.5$^{*}$ \\" in latex
+    assert r"\caption{runs/a-*: $^{*}$ where p $<$ 0.05.}" in latex

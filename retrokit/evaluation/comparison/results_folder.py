@@ -44,6 +44,10 @@ _PACKAGE = Path(__file__).parents[2]
 _EXPECTED = "a result that `results=` of an evaluation has written"
 
 
+class _NoResult(DataError):
+    """A file of another kind, such as the plan of a study."""
+
+
 @dataclass(frozen=True)
 class Record:
     """A result with what it depends on.
@@ -138,8 +142,12 @@ class ResultsFolder:
         for file in sorted(self.path.glob("*.json")):
             try:
                 records.append(_read(file))
+            except _NoResult:
+                continue
             except DataError as error:
                 notice(f"{error}; left out: evaluate its encoder again")
+        if not records and (self.path / "eval").is_dir():
+            raise DataError(self.path, f"contains no results, but {self.path / 'eval'} may, as in a study; give that")
         if not records:
             raise DataError(self.path, "contains no results; `results=` of an evaluation writes them")
         latest = {record.key["task"]: record.key["data"] for record in sorted(records, key=lambda r: r.made)}
@@ -269,6 +277,8 @@ def _key_without_encoder(request: Request, task: Task, always: dict[str, Any]) -
 def _read(file: Path) -> Record:
     """The record in ``file``; raises :class:`DataError` for other content."""
     content = read_json(file, _EXPECTED)
+    if content.get("kind", "result") != "result":
+        raise _NoResult(file, f"is not {_EXPECTED}")
     if content.pop("checksum", None) != _checksum(content):
         raise DataError(file, "is damaged: its checksum differs")
     record = cast(Record, checked(Record, content, file, _EXPECTED))
