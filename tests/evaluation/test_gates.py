@@ -110,3 +110,18 @@ def test_wrong_use_is_one_line(words, told, data, tmp_path, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert told.format(run=run) in lines[0]
+
+
+def test_a_drop_above_1_is_refused_for_a_metric_between_0_and_1(data, tmp_path, capsys):
+    run, baseline = run_at(tmp_path / "run", 2), tmp_path / "baseline.json"
+    assert evaluate(data, run, "--save-baseline", baseline) == 0
+    assert evaluate(data, run, "--baseline", baseline, "--max-drop", 2) == 2
+    assert "--max-drop 2: ndcg@10 is between 0 and 1; 0.02 is 2 points" in capsys.readouterr().err
+
+
+def test_a_baseline_without_the_gated_metric_is_refused(data, tmp_path, capsys):
+    run, baseline = run_at(tmp_path / "run", 2), tmp_path / "baseline.json"
+    assert evaluate(data, run, "--metrics", "ndcg@10", "--save-baseline", baseline) == 0
+    words = ["--metrics", "mrr@10", "--baseline", baseline, "--max-drop", 0.1]
+    assert evaluate(data, run, *words) == 2
+    assert f"{baseline}: has no mrr@10; it has ndcg@10" in capsys.readouterr().err

@@ -75,6 +75,12 @@ class Baseline:
             raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
         raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {', '.join(tasks)}")
 
+    def check_metric(self, metric: str, systems: Sequence[System]) -> None:
+        """Raise :class:`DataError` if none of the stored ``systems`` has the metric."""
+        stored = dict.fromkeys(name for system in systems for name in system.metrics)
+        if metric not in stored:
+            raise DataError(named(self.path), f"has no {metric}; it has {', '.join(stored)}; store a new baseline")
+
     def compared(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
         A notice names libraries of another version. Raises :class:`UsageError` for a task or a system without a
