@@ -65,6 +65,8 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
     """
     _check_request(settings)
     check_settings(settings)
+    if settings.junit is not None and os.path.isfile(settings.junit):
+        os.remove(settings.junit)  # if the run fails, nobody reads the gates of an earlier one
     baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
     with strictly(settings.strict), encoders.showing_inputs(settings.show_inputs):
         evaluation = _measured(settings, baseline) if settings.encoders else _stored(settings)

@@ -125,3 +125,21 @@ def test_a_baseline_without_the_gated_metric_is_refused(data, tmp_path, capsys):
     words = ["--metrics", "mrr@10", "--baseline", baseline, "--max-drop", 0.1]
     assert evaluate(data, run, *words) == 2
     assert f"{baseline}: has no mrr@10; it has ndcg@10" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_leaves_no_older_gates(data, tmp_path, capsys):
+    run, junit = run_at(tmp_path / "run", 2), tmp_path / "junit.xml"
+    words = ["--fail-under", "mrr@10=0.4", "--junit", junit]
+    assert evaluate(data, run, *words) == 0
+    assert junit.exists()
+    (tmp_path / "run").write_text("no run")
+    assert evaluate(data, run, *words) == 2
+    assert not junit.exists()
+
+
+def test_a_baseline_that_is_named_as_output_stays(data, tmp_path, capsys):
+    run, baseline = run_at(tmp_path / "run", 2), tmp_path / "baseline.json"
+    assert evaluate(data, run, "--save-baseline", baseline) == 0
+    content = baseline.read_bytes()
+    assert evaluate(data, run, "--baseline", baseline, "--max-drop", 0.1, "--junit", baseline) == 2
+    assert baseline.read_bytes() == content
