@@ -226,16 +226,19 @@ def _failure_under(metric: str, value: float | None, limit: float) -> str:
 
 
 def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
-    for change in evaluation.changes:
+    from retrokit.evaluation.comparison.names import for_people  # with all registries
+
+    for change, shown in zip(evaluation.changes, for_people(evaluation).changes, strict=True):
         name, failure = f"{change.system} on {change.task}: {change.metric}", ""
+        short_name = f"{shown.system} on {change.task}: {change.metric}"
         drop, visible = change.before - change.after, change.visible
         if change.fails(most):
             failure = f"{name} fell from {change.before:.4f} to {change.after:.4f}; allowed drop {most:g}"
         elif drop > most:
-            notice(f"{name} is {drop:.4f} lower than the baseline, which may be chance")
+            notice(f"{short_name} is {drop:.4f} lower than the baseline, which may be chance")
         if not failure and visible is not None and visible > most:
             text = f"80% power needs a drop of {visible:.4f}, more than {most:g}"
-            notice(f"{name}: {text}; add queries")
+            notice(f"{short_name}: {text}; add queries")
         yield Gate(
             "max_drop",
             task=change.task,
