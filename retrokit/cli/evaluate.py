@@ -75,4 +75,4 @@ def show_evaluation(evaluation: Evaluation, output: EvaluationOutput, error: boo
     if output.markdown_summary is not None:
         shown = for_people(replace(evaluation, explanations=()))
         write_summary(shown.gates, evaluation_sheets(shown), output.markdown_summary)
-    check_gates(evaluation.gates)
+    check_gates(for_people(evaluation).gates)

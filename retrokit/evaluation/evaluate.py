@@ -34,6 +34,7 @@ from retrokit.evaluation.task import (
     measures,
     needs_embeddings,
 )
+from retrokit.metrics.names import METRICS, leading_metric
 from retrokit.ranking import retrieval
 from retrokit.ranking.retrieval import Stages
 
@@ -64,6 +65,8 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
     """
     _check_request(settings)
     check_settings(settings)
+    if settings.junit is not None and os.path.isfile(settings.junit):
+        os.remove(settings.junit)  # if the run fails, nobody reads the gates of an earlier one
     baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
     with strictly(settings.strict), encoders.showing_inputs(settings.show_inputs):
         evaluation = _measured(settings, baseline) if settings.encoders else _stored(settings)
@@ -106,7 +109,9 @@ def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
     digests = {task.spec: cache(task.digest) for task in loaded}
     for task in loaded:
         if baseline is not None:
-            baseline.measured_on(task.spec, digests[task.spec]())
+            metric = _gated_metric(settings, task)
+            baseline.check_metric(metric, baseline.measured_on(task.spec, digests[task.spec]()))
+            _check_max_drop(settings, metric)
         _describe(task)
     overlaps = _overlaps(settings, loaded, systems)
     with _kept_scores(systems):
@@ -126,6 +131,20 @@ def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
         explained = explanations(evaluation.results, _judged(loaded), bench.shown, settings.explain)
         evaluation = replace(evaluation, explanations=explained)
     return evaluation
+
+
+def _gated_metric(settings: EvaluationSettings, task: Task) -> str:
+    """What gates will look at on the task."""
+    if settings.gate_metric is not None and measures(task, settings.gate_metric):
+        return settings.gate_metric
+    return leading_metric(task.main_metric, shown_metrics(task, settings.metrics, task.shown_metrics))
+
+
+def _check_max_drop(settings: EvaluationSettings, metric: str) -> None:
+    """Raise :class:`UsageError` for a drop that a metric between 0 and 1 cannot have."""
+    is_ranking = metric.partition("@")[0] in METRICS
+    if settings.max_drop is not None and settings.max_drop > 1 and is_ranking:
+        raise UsageError(f"`max_drop=` {settings.max_drop:g}: {metric} is between 0 and 1; 0.02 is 2 points")
 
 
 def _judged(loaded: Iterable[Task]) -> dict[str, RetrievalData]:

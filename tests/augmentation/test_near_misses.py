@@ -21,11 +21,12 @@ from retrokit.augmentation.edits import NEAR_MISSES, registry, relations
 from retrokit.augmentation.edits.binding import attributes
 from retrokit.augmentation.edits.binding.fit import BindingView
 from retrokit.augmentation.edits.family import Family, load_families
-from retrokit.augmentation.edits.files import write_near_misses
+from retrokit.augmentation.edits.files import Written, write_near_misses
 from retrokit.augmentation.edits.negation import verbs
 from retrokit.augmentation.edits.negation.clauses import ClauseView
 from retrokit.augmentation.edits.negation.verbs import negated_finite
 from retrokit.augmentation.edits.patterns import Lexicon, Obstacle, read_swaps
+from retrokit.augmentation.edits.running_text import RULES
 from retrokit.augmentation.edits.sentence import Sentence, Token, View, inflected, rewrite, tag
 from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.edits.tags import FINITE
@@ -351,3 +352,11 @@ def test_a_family_from_elsewhere(tmp_path: Path) -> None:
     ]
     assert (written.counts["tense/train"], written.counts["no-edit"]) == (1, 1)
     assert registry.names()[-1] == "tense"
+
+
+def test_a_summary_has_the_three_most_frequent_reasons():
+    counts = Counter({rule: number for number, rule in enumerate(list(RULES)[:4], start=1)})
+    (line,) = Written((), counts).summary()[1:]
+    assert line.startswith("10 sentences gave none (4: ")
+    assert line.count("; ") == 3
+    assert line.endswith("; …)")

@@ -54,7 +54,8 @@ def test_what_became_of_gates_stands_in_every_form(data, tmp_path, capsys):
     ]
     assert [one["value"] for one in told] == pytest.approx([1, 1, 1 / 3, 1, 0.5])
     failures = [one["message"] for one in told if one["message"]]
-    assert failures == [line.removeprefix("retrokit: ") for line in err.splitlines()[1:]]
+    short = [message.replace(good, "run:good").replace(bad, "run:bad") for message in failures]
+    assert short == [line.removeprefix("retrokit: ") for line in err.splitlines()[1:]]
     root = ElementTree.parse(files[0]).getroot()
     (suite,) = root
     assert (root.tag, suite.tag, suite.get("name")) == ("testsuites", "testsuite", f"beir:{data}")
@@ -110,3 +111,36 @@ def test_wrong_use_is_one_line(words, told, data, tmp_path, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert told.format(run=run) in lines[0]
+
+
+def test_a_drop_above_1_is_refused_for_a_metric_between_0_and_1(data, tmp_path, capsys):
+    run, baseline = run_at(tmp_path / "run", 2), tmp_path / "baseline.json"
+    assert evaluate(data, run, "--save-baseline", baseline) == 0
+    assert evaluate(data, run, "--baseline", baseline, "--max-drop", 2) == 2
+    assert "--max-drop 2: ndcg@10 is between 0 and 1; 0.02 is 2 points" in capsys.readouterr().err
+
+
+def test_a_baseline_without_the_gated_metric_is_refused(data, tmp_path, capsys):
+    run, baseline = run_at(tmp_path / "run", 2), tmp_path / "baseline.json"
+    assert evaluate(data, run, "--metrics", "ndcg@10", "--save-baseline", baseline) == 0
+    words = ["--metrics", "mrr@10", "--baseline", baseline, "--max-drop", 0.1]
+    assert evaluate(data, run, *words) == 2
+    assert f"{baseline}: has no mrr@10; it has ndcg@10" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_leaves_no_older_gates(data, tmp_path, capsys):
+    run, junit = run_at(tmp_path / "run", 2), tmp_path / "junit.xml"
+    words = ["--fail-under", "mrr@10=0.4", "--junit", junit]
+    assert evaluate(data, run, *words) == 0
+    assert junit.exists()
+    (tmp_path / "run").write_text("no run")
+    assert evaluate(data, run, *words) == 2
+    assert not junit.exists()
+
+
+def test_a_baseline_that_is_named_as_output_stays(data, tmp_path, capsys):
+    run, baseline = run_at(tmp_path / "run", 2), tmp_path / "baseline.json"
+    assert evaluate(data, run, "--save-baseline", baseline) == 0
+    content = baseline.read_bytes()
+    assert evaluate(data, run, "--baseline", baseline, "--max-drop", 0.1, "--junit", baseline) == 2
+    assert baseline.read_bytes() == content

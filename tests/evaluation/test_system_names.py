@@ -32,7 +32,10 @@ from tests.models import make_bert, sentences
         (["/x/a,max_length=8"], ["a,max_length=8"]),
         (['hybrid:a="/x/a,max_length=8",b=bm25'], ['hybrid:a="a,max_length=8",b=bm25']),
         (["api:m,url=http://host/v1"], ["m"]),
-        (["api:m,url=http://host/v1", "api:m,url=http://other/v1"], None),
+        (
+            ["api:m,url=http://host/v1", "api:m,url=http://other/v1"],
+            ["m at http://host/v1", "m at http://other/v1"],
+        ),
         (["two words/and a path: no spec"], None),
     ],
 )

@@ -50,7 +50,7 @@ class Written:
         families = "; ".join(f"{family}: {number:,}" for family, number in by_family.items())
         lines = [f"{counts['sentences']:,} sentences: {sum(by_family.values()):,} near-misses ({families})"]
         if dropped := sum(counts[rule] for rule in RULES):
-            lines.append(f"{dropped:,} sentences gave none ({reasons(counts, RULES)})")
+            lines.append(f"{dropped:,} sentences gave none ({reasons(counts, RULES, most=3)})")
         if rejected := sum(counts[f"rejected:{cause}"] for cause in CAUSES):
             lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
         if self.calls is not None:

@@ -34,10 +34,14 @@ RULES: dict[str, str] = {
 """Why a text (the first) or a sentence gives nothing: the keys of the counts, and what they mean."""
 
 
-def reasons(counts: Mapping[str, int], meanings: Mapping[str, str], prefix: str = "") -> str:
-    """How often each reason was counted, under its key behind ``prefix``, the most frequent first."""
+def reasons(counts: Mapping[str, int], meanings: Mapping[str, str], prefix: str = "", most: int | None = None) -> str:
+    """How often each reason was counted, under its key behind ``prefix``, the most frequent first; ``most``: only the
+    first N, and … for the others."""
     counted = sorted(((counts.get(prefix + key, 0), key) for key in meanings), reverse=True)
-    return "; ".join(f"{number:,}: {meanings[key]}" for number, key in counted if number)
+    lines = [f"{number:,}: {meanings[key]}" for number, key in counted if number]
+    if most is not None and len(lines) > most:
+        lines[most:] = ["…"]
+    return "; ".join(lines)
 
 
 def sentences_in(text: str) -> Iterator[str]:

@@ -75,6 +75,12 @@ class Baseline:
             raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
         raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {', '.join(tasks)}")
 
+    def check_metric(self, metric: str, systems: Sequence[System]) -> None:
+        """Raise :class:`DataError` if none of the stored ``systems`` has the metric."""
+        stored = dict.fromkeys(name for system in systems for name in system.metrics)
+        if metric not in stored:
+            raise DataError(named(self.path), f"has no {metric}; it has {', '.join(stored)}; store a new baseline")
+
     def compared(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
         A notice names libraries of another version. Raises :class:`UsageError` for a task or a system without a
@@ -220,16 +226,19 @@ def _failure_under(metric: str, value: float | None, limit: float) -> str:
 
 
 def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
-    for change in evaluation.changes:
+    from retrokit.evaluation.comparison.names import for_people  # with all registries
+
+    for change, shown in zip(evaluation.changes, for_people(evaluation).changes, strict=True):
         name, failure = f"{change.system} on {change.task}: {change.metric}", ""
+        short_name = f"{shown.system} on {change.task}: {change.metric}"
         drop, visible = change.before - change.after, change.visible
         if change.fails(most):
             failure = f"{name} fell from {change.before:.4f} to {change.after:.4f}; allowed drop {most:g}"
         elif drop > most:
-            notice(f"{name} is {drop:.4f} lower than the baseline, which may be chance")
+            notice(f"{short_name} is {drop:.4f} lower than the baseline, which may be chance")
         if not failure and visible is not None and visible > most:
             text = f"80% power needs a drop of {visible:.4f}, more than {most:g}"
-            notice(f"{name}: {text}; add queries")
+            notice(f"{short_name}: {text}; add queries")
         yield Gate(
             "max_drop",
             task=change.task,

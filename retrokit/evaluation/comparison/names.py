@@ -31,7 +31,7 @@ def for_people(record: R) -> R:
 
 def for_machines(record: R) -> R:
     """The record with names for JUnit's XML, which do not depend on the folder of a checkout: of a folder its path from
-    here. Two services of one model keep their specs."""
+    here. Two services of one model have their addresses."""
     return _with_names(record, lambda path: [path.removeprefix(os.path.join(os.getcwd(), ""))])
 
 
@@ -98,7 +98,10 @@ def _candidates(spec: str, names_of: Callable[[str], list[str]]) -> dict[str, li
         return {spec: [parsed.label]}
     entry = registry.entry(parsed.name)
     if any(param.receives_texts for param in entry.params):
-        return {spec: [str(parsed.params[entry.positional or ""]), spec]}
+        model = str(parsed.params[entry.positional or ""])
+        if "url" in parsed.params:
+            return {spec: [model, f"{model} at {parsed.params['url']}", spec]}
+        return {spec: [model, spec]}
     if parsed.params == {"path": spec}:
         return {spec: names_of(spec)} if _is_folder(spec) else {}
     candidates: dict[str, list[str]] = {}
