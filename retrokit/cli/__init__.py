@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core import interrupts
-from retrokit.data.processor import limit_threads
+from retrokit.core.processor import limit_threads
 
 if TYPE_CHECKING:
     from retrokit.cli.entry import app as app

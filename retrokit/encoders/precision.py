@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from retrokit.core.errors import UsageError
-from retrokit.data.processor import first_processor
+from retrokit.core.processor import first_processor
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

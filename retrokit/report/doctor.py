@@ -95,7 +95,7 @@ def _wrong_version(requirement: Requirement, installed: str) -> Finding:
 def _devices() -> Iterator[Finding]:
     import torch
 
-    from retrokit.data.processor import processor_in_words
+    from retrokit.core.processor import processor_in_words
     from retrokit.encoders.precision import choose_precision, name_of
 
     devices = {torch.device("cpu"): f"{processor_in_words()}, {torch.get_num_threads()} threads"}

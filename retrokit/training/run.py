@@ -19,10 +19,10 @@ from torch import nn
 from retrokit.core.errors import DataError, Interrupted, UsageError, disk_errors
 from retrokit.core.interrupts import CtrlC, stopping_by
 from retrokit.core.notices import notice, progress
+from retrokit.core.processor import processor_in_words
 from retrokit.core.version import __version__
 from retrokit.data.pairs import Source
 from retrokit.data.pairs import registry as training_data
-from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import Run, step_of
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.precision import choose_precision, multiplies

@@ -38,7 +38,8 @@ class TableTrainer(FinetuneTrainer):
         assert isinstance(batches, Batches)
         examples = self.args.max_steps * self.args.gradient_accumulation_steps * batches.size
         if loader.data.augmentation is None and examples >= len(loader.data):
-            collator.preprocess = tokens_of(self.model.tokenizer, _texts(loader.data.sources, collator))
+            texts = _texts(loader.data.sources, collator)
+            collator.preprocess = tokens_of(self.model.tokenizer, texts, collator.preprocess)
         with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
             return super().train(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""A question that is asked alone has the bits that the library's model gives it, without that model."""
+"""Texts have the bits that the library's model gives them, without that model."""
 
 from __future__ import annotations
 
@@ -60,10 +60,19 @@ def test_what_computes_otherwise_is_loaded(tiny_bert, loads, options):
 
 
 @pytest.mark.parametrize(("items", "role"), [(TEXTS, "query"), (TEXTS[:1], "document")])
-def test_other_work_loads_the_model(tiny_bert, loads, items, role):
+def test_other_texts_take_no_model_either(tiny_bert, loads, items, role):
     again, loaded = remembered(str(tiny_bert))
     del loads[:]
     assert np.array_equal(again.embed(items, role, "fp32"), loaded.embed(items, role, "fp32"))
+    assert not loads
+
+
+def test_tokens_load_the_model(tiny_bert, loads):
+    again, loaded = remembered(str(tiny_bert))
+    del loads[:]
+    tokens = again.with_tokens().token_embeddings(TEXTS, "query", "fp32")
+    for row, expected in zip(tokens, loaded.token_embeddings(TEXTS, "query", "fp32"), strict=True):
+        assert np.array_equal(row, expected)
     assert len(loads) == 1
 
 

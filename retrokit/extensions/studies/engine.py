@@ -27,8 +27,8 @@ from retrokit.core.files import digest, writing
 from retrokit.core.interrupts import stopping_by
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_own, locked
+from retrokit.core.processor import processor_in_words
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
 from retrokit.evaluation.comparison.results_folder import ResultsFolder, software
 from retrokit.extensions.studies.settings import MODULES

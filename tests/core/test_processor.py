@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.data import processor
+from retrokit.core import processor
 
 AMD = """processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC
 flags\t\t: fpu avx2 sse4_2 sha_ni\n\nprocessor\t: 1\nmodel\t\t: 9\n"""
