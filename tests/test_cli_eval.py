@@ -109,7 +109,7 @@ def test_fail_under(retrokit_eval: Command, tiny_bert: Path, folder: Path, expec
         assert code == 1
         assert out  # the result is printed all the same
         assert err.splitlines()[1:] == [
-            f"retrokit: {tiny_bert} cosine on beir:{folder}: ndcg@10 = {value:.4f} is under 0.999"
+            f"retrokit: {tiny_bert.name} cosine on beir:{folder}: ndcg@10 = {value:.4f} is under 0.999"
         ]
     assert json.loads(out)["results"][0]["metrics"]["ndcg@10"] == pytest.approx(value, abs=1e-6)
 

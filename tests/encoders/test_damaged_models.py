@@ -138,7 +138,7 @@ def test_heads_of_other_tasks_and_an_unused_pooler_are_no_damage(tiny_bert, tmp_
         ("[" * 100_000, "expected the description of a run"),
         ('{"similarity": 5, "status": "finished"}', "field 'similarity' should be a string, found a number"),
         ('{"similarity": null, "status": "finished"}', "field 'similarity' should be a string, found null"),
-        ('{"similarity": "angle:3", "status": "finished"}', "a similarity that is not installed"),
+        ('{"similarity": "angle:3", "status": "finished"}', "needs the similarity angle:3; install the plugin"),
         ('{"similarity": "cosine", "status": [1]}', "field 'status' is '[1]'; expected training or finished"),
     ],
 )
