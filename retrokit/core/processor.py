@@ -72,8 +72,8 @@ def _quotas() -> Iterator[float]:
             root = GROUPS / controllers
         else:
             continue
-        own = root / group.lstrip("/")
-        for folder in (own, *own.parents):
+        lowest = root / group.lstrip("/")
+        for folder in (lowest, *lowest.parents):
             if folder.is_relative_to(root):
                 yield from _quota_of(folder)
 

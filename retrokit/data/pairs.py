@@ -208,8 +208,9 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     """The file of texts that ``source`` names: a file, ``-``, or ``file_of`` (``beir.corpus_file``, ``queries_file``)
     of what :func:`beir_folder` takes. Raises :class:`UsageError`, and as ``file_of`` and ``beir_folder``."""
     params = registry.parse(source).params
-    for name in params.keys() - {"path", "name", "documents"}:
-        raise UsageError(f"{source}: only the texts are read; leave {name} out")
+    ignored = [name for name in params if name not in ("path", "name", "documents")]
+    if ignored:
+        raise UsageError(f"{source}: only the texts are read; leave {ignored[0]} out")
     path = str(params.get("path", source))
     resolved = built_in_folder(source) or located(path)
     return str(file_of(resolved)) if os.path.isdir(resolved) else path

@@ -185,13 +185,13 @@ LABEL = 26  # letters of a name on one line
 def reranking_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
-    shown = for_people(evaluation)
+    renamed = for_people(evaluation)
     written = []
     for name, rows_of, draw_task in (
         ("reranking", _ranking_rows, _rankings),
         ("near-misses", lambda evaluation: [*map(dict, evaluation.near_misses)], _near_misses),
     ):
-        if not (rows := rows_of(shown)):
+        if not (rows := rows_of(renamed)):
             continue
         written += write_csv({name: rows_of(evaluation)}, folder)
         for number, task in enumerate(dict.fromkeys(row["task"] for row in rows), start=1):

@@ -303,8 +303,8 @@ class Collator:
 
     def prompts_of(self, source: Source) -> list[str | None]:
         """The prompts of a source's queries and of its documents: its own, else the encoder's."""
-        own = {"query": source.query_prompt, "document": source.document_prompt}
-        return [self.prompts[role] if prompt is None else prompt for role, prompt in own.items()]
+        by_role = {"query": source.query_prompt, "document": source.document_prompt}
+        return [self.prompts[role] if prompt is None else prompt for role, prompt in by_role.items()]
 
     def _features(self, texts: list[str], role: Role, prompt: str | None, ids: list[int]) -> dict[str, Any]:
         limit = {"max_length": self.max_length} if self.max_length is not None else {}
