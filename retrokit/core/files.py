@@ -25,10 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
+from retrokit.core import system
 from retrokit.core.errors import DataError, disk_errors, first_line, naming
-
-if sys.platform != "win32":
-    import fcntl
 
 LONGEST_LINE = 64 << 20
 """Bytes: what has no line ends, such as a device, would else be read into memory without end."""
@@ -341,16 +339,18 @@ def replaced(path: str | Path) -> Iterator[Path]:
         try:
             with disk_errors(path):
                 file: BinaryIO = open(temporary, "xb", opener=partial(os.open, mode=mode or 0o666))  # noqa: SIM115
-            with file:  # held until it has its name, so that no other writer takes it for abandoned
-                _held(file)
+            with file:  # locked, so that no other writer takes it for abandoned
+                system.lock(file)
                 if mode is not None:
                     os.chmod(temporary, mode)
                 with naming(temporary, path):
                     yield temporary
                 with disk_errors(path):
-                    with open(temporary, "rb") as written:  # a library may have made it anew
-                        os.fsync(written.fileno())
-                    os.replace(temporary, target)
+                    os.utime(temporary)  # new, until it has its name
+            with disk_errors(path):  # closed, because Windows renames no open file
+                with open(temporary, "rb+") as written:  # a library may have made it anew
+                    os.fsync(written.fileno())
+                os.replace(temporary, target)
         finally:
             with suppress(OSError):
                 temporary.unlink()
@@ -367,19 +367,8 @@ def _drop_abandoned(target: Path) -> None:
         if leftover.is_symlink() or not leftover.is_file():
             continue
         with suppress(OSError), open(leftover, "rb") as file:
-            if time.time() - os.fstat(file.fileno()).st_mtime > _NEW and _held(file):
+            if time.time() - os.fstat(file.fileno()).st_mtime > _NEW and system.lock(file):
                 leftover.unlink()
-
-
-def _held(file: BinaryIO) -> bool:
-    """Lock ``file`` until it is closed or the process ends. ``False``: another has it locked, or locks do not work."""
-    if sys.platform == "win32":
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

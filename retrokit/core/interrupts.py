@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from retrokit.core.system import HAS_TIMERS, set_alarm
+
 AGAIN = 1.0
 """Seconds within which a further signal is the same request. A signal to a process group reaches a command that one of
 its processes started twice: once directly and once passed on."""
@@ -28,7 +30,7 @@ class CtrlC(KeyboardInterrupt):
 
     def __del__(self) -> None:
         if os.getpid() == _process and not _ended:
-            signal.setitimer(signal.ITIMER_REAL, _DELAY)
+            set_alarm(_DELAY)
 
 
 def watch() -> None:
@@ -39,7 +41,8 @@ def watch() -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _received)
-    signal.signal(signal.SIGALRM, _raised_again)
+    if HAS_TIMERS:
+        signal.signal(signal.SIGALRM, _raised_again)
     show = sys.unraisablehook
 
     def show_others(unraisable: Any) -> None:
@@ -71,7 +74,7 @@ def end(code: int) -> None:
     global _ended
     if os.getpid() == _process:
         _ended = True
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        set_alarm(0)
         for number in _SIGNALS:
             if signal.getsignal(number) == _received:
                 signal.signal(number, lambda *_: os._exit(code))

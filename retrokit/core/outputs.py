@@ -26,6 +26,7 @@ from retrokit.core.errors import DataError, UsageError, disk_errors, naming
 from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
 from retrokit.core.settings import EITHER, FOLDER, Settings, param_of
+from retrokit.core.system import belongs_to_another
 
 _LONGEST_NAME = 255  # bytes
 _OURS = ".*.retrokit-*"
@@ -88,10 +89,9 @@ def check_own(path: Path) -> None:
     to this user nor to the owner of the folder that it is in."""
     if not os.path.lexists(path):
         return
-    owner = path.lstat().st_uid
     if path.is_symlink():
         raise DataError(path, "could not be written: it is a link; remove it, or name another output")
-    if hasattr(os, "geteuid") and owner not in (os.geteuid(), path.parent.stat().st_uid):
+    if belongs_to_another(path):
         raise DataError(path, "could not be written: it belongs to another user; name another output")
 
 

@@ -6,6 +6,8 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
+from retrokit.core.system import usable_processors
+
 CPUINFO = Path("/proc/cpuinfo")
 OWN_GROUPS = Path("/proc/self/cgroup")
 GROUPS = Path("/sys/fs/cgroup")
@@ -37,7 +39,7 @@ def processor_in_words() -> str:
 def usable_cores() -> int:
     """The cores that this process may compute on: those of its affinity, and no more than its container's CPU quota
     (control groups, versions 1 and 2), rounded up."""
-    return min([_cores_of_affinity(), *(math.ceil(quota) for quota in _quotas())])
+    return min([usable_processors(), *(math.ceil(quota) for quota in _quotas())])
 
 
 def limit_threads() -> None:
@@ -49,16 +51,10 @@ def limit_threads() -> None:
     stays.
     """
     cores = usable_cores()
-    if cores < _cores_of_affinity():
+    if cores < usable_processors():
         os.environ.setdefault("OMP_NUM_THREADS", str(cores))
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
-
-
-def _cores_of_affinity() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _quotas() -> Iterator[float]:

@@ -27,7 +27,7 @@ def test_model_cores_and_instructions(monkeypatch, tmp_path: Path, told, words, 
         (tmp_path / "cpuinfo").write_text(told)
     monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(platform, "processor", lambda: "a chip")
-    monkeypatch.setattr(processor.os, "sched_getaffinity", lambda process: cores, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores, raising=False)
     assert processor.processor_in_words() == words.format(cores=in_words)
 
 
@@ -39,7 +39,7 @@ def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for control groups, of a process that may run on eight cores."""
     monkeypatch.setattr(processor, "OWN_GROUPS", tmp_path / "own")
     monkeypatch.setattr(processor, "GROUPS", tmp_path / "groups")
-    monkeypatch.setattr(processor.os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.setenv(name, "0")  # whatever a test sets goes away after it
         monkeypatch.delenv(name)

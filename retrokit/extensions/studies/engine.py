@@ -22,6 +22,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from retrokit.core import system
 from retrokit.core.errors import DataError, Interrupted, RetrokitError, ServiceError, check_extra
 from retrokit.core.files import digest, writing
 from retrokit.core.interrupts import stopping_by
@@ -123,12 +124,13 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
     words = ["--snakefile", str(snakefile), "--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock"]
     words += ["--rerun-incomplete", "--rerun-triggers", "mtime"]
     words += ["--scheduler", "greedy", *further]  # the other one needs a solver of linear programs
-    signals: list[int] = []
+    was_stopped = False
 
     def stop() -> None:
         """Stop the engine and its steps, which keep what they can resume from."""
-        signals.append(signal.SIGTERM if not signals else signal.SIGKILL)
-        os.killpg(engine.pid, signals[-1])
+        nonlocal was_stopped
+        system.stop(engine, at_once=was_stopped)
+        was_stopped = True
 
     with open(log_path, "w", encoding="utf-8") as log:
         engine = subprocess.Popen(
@@ -142,7 +144,7 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
         )
         with stopping_by(stop):
             _watch_marks(plan, engine)
-    if signals:
+    if was_stopped:
         raise Interrupted(f"stopped; finished steps are in {plan.folder}")
     if engine.returncode and not any(state.state == FAILED for state in plan.states()):
         last = " / ".join(log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
@@ -277,13 +279,7 @@ def _is_owned() -> bool:
     host, _, process = os.environ.get(OWNER, "").partition(":")
     if host != socket.gethostname():  # a cluster's: the engine there stops it
         return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        pass
-    return True
+    return system.is_running(int(process))
 
 
 # --- results
