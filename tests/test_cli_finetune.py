@@ -111,3 +111,16 @@ def test_a_training_that_diverges_is_a_data_error(tiny_bert, pairs, tmp_path, st
     with pytest.raises(DataError, match=complaint):
         finetune(config)
     assert not (output / "model.safetensors").exists()
+
+
+def test_options_may_have_the_names_of_other_tools(typed, tiny_bert, pairs):
+    ours = ("--steps", 2, "--batch-size", 4, "--lr", 0.001, "--max-length", 9, "--precision", "fp32")
+    theirs = ("--max-steps=2", "--per-device-train-batch-size", 4, "--learning-rate", 0.001)
+    theirs += ("--max-seq-length=9", "--compute-dtype=fp32")
+    plans = [
+        json.loads(typed("finetune", tiny_bert, "--data", pairs, "--dry-run", "--json", "--device", "cpu", *words)[1])
+        for words in (ours, theirs)
+    ]
+    assert plans[0] == plans[1]
+    code, _, err = typed("finetune", tiny_bert, "--data", pairs, "--dry-run", "--truncate-dim", 8)
+    assert (code, "No such option: --truncate-dim" in err) == (2, True)

@@ -3,7 +3,7 @@
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -18,8 +18,17 @@ from retrokit.core.notices import harmless
 from retrokit.kinds import named as named
 
 _ALL = "--help-all"
-
-
+_OTHER_NAMES = {
+    "--compute-dtype": "--precision",
+    "--dtype": "--precision",
+    "--learning-rate": "--lr",
+    "--max-seq-length": "--max-length",
+    "--max-steps": "--steps",
+    "--num-train-epochs": "--epochs",
+    "--per-device-train-batch-size": "--batch-size",
+    "--truncate-dim": "--dims",
+}
+"""Options of sentence-transformers, transformers and vLLM, and what they are called here."""
 _NUMBERS = {"int": "N", "float": "X"}
 
 
@@ -117,9 +126,17 @@ class Command(Described, TyperCommand):
         return page
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class; notes which help is requested."""
+        """As the base class; notes which help is requested, and takes other tools' names of options."""
         ctx.meta[_ALL] = _ALL in args
-        return super().parse_args(ctx, args)
+        options = {name for param in self.params for name in param.opts}
+        return super().parse_args(ctx, [_option_here(word, options) for word in args])
+
+
+def _option_here(word: str, options: Collection[str]) -> str:
+    """``--truncate-dim=8`` as ``--dims=8``, if the second is an option of the command and the first is none."""
+    name, equals, value = word.partition("=")
+    other = _OTHER_NAMES.get(name)
+    return f"{other}{equals}{value}" if other in options and name not in options else word
 
 
 def _copyable(paragraph: str) -> str:

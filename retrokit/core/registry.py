@@ -33,6 +33,8 @@ from retrokit.core.settings import Value, text_of
 if TYPE_CHECKING:  # its import is a fifth of the start
     from importlib.metadata import EntryPoint
 
+LONGEST_LIST = 60
+"""Characters of all names, up to which a message lists them next to the nearest ones."""
 _HEAD = re.compile(r"([^:,]*)([:,]?)(.*)", re.DOTALL)
 """A name, and what follows it after a colon or a comma."""
 LABEL = "name"
@@ -385,9 +387,11 @@ class Registry:
         return self._entries[name]
 
     def unknown(self, name: str) -> str:
-        """The message for an unknown name: nearest names, then all."""
+        """The message for an unknown name: nearest names, and all if they are few or none is near."""
         hint = did_you_mean(name, self.names(), limit=3)
-        return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}{missing_extensions()}"
+        names = ", ".join(self.names())
+        is_listed = not hint or len(names) <= LONGEST_LIST
+        return f"unknown {self.kind} {name!r}{hint}{f'; known: {names}' if is_listed else ''}{missing_extensions()}"
 
     def parse(self, text: str | Spec) -> Spec:
         """Parse and validate ``text``; ``parse(str(spec)) == spec``. Raises :class:`UsageError` for an unknown name
@@ -439,7 +443,7 @@ class Registry:
                 params[name] = converted
         problems = problems or list(self._missing(entry, params, text))
         if problems:
-            raise UsageError("; ".join(problems))
+            raise UsageError("\n".join(problems))
         defaults = {param.name: param.default for param in entry.params}
         changed = {name: value for name, value in params.items() if value != defaults[name]}
         return Spec(entry.name, changed, entry.positional, self._may_be_bare(entry, changed))

@@ -45,7 +45,7 @@ TEXTS = ("text", "contents", "content", "body", "passage", "document", "segment"
 """Names of the field of a text. ``text`` counts before the others, of which a row may have one."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_SHOWN_FIELDS = 12
+_SHOWN_FIELDS = 6
 
 
 def _refuse_constant(name: str) -> None:
