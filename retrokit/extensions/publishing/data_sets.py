@@ -15,6 +15,8 @@ from huggingface_hub import DatasetCard
 
 from retrokit.core.errors import DataError, UsageError, first_line
 from retrokit.core.files import LARGEST_TOML, read_text, unpacked_name
+from retrokit.core.notices import notice
+from retrokit.data.beir import is_beir, sets_in
 from retrokit.data.corpus import read_queries
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.sure import PASSAGES, VARIANT_FILES
@@ -69,16 +71,22 @@ def stage_data(settings: PushSettings, staged: Path) -> None:
         write_jsonl(path.with_suffix(".jsonl"), _rows(path))
     tables = list(_tables(staged))
     if not tables:
-        raise UsageError(f"{source} contains no data; expected {_EXPECTED}")
+        raise UsageError(f"{source} contains no JSON lines; expected {_EXPECTED}")
     _write_card(settings, tables, staged)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        is_hidden = any(name.startswith(".") for name in path.relative_to(folder).parts)
-        is_data = unpacked_name(path.name).endswith((".jsonl", ".tsv"))
-        if not is_hidden and (is_data or path.name in (CARD, *_RECORDS)):
-            yield path
+    """The files of a data set, below a folder that may contain others; raises :class:`UsageError` for no data set."""
+    sets = [folder]
+    if (folder / _CHANGES).is_file():
+        sets += sets_in(folder)
+    elif not is_beir(folder) and not (folder / PASSAGES).is_file():
+        raise UsageError(f"{folder} is no data set; expected {_EXPECTED}")
+    for path in sets:
+        for file in sorted([*path.glob("*"), *path.glob("qrels/*")]):
+            is_data = unpacked_name(file.name).endswith((".jsonl", ".tsv"))
+            if (is_data and not file.name.startswith(".")) or file.name in (CARD, *_RECORDS):
+                yield file
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -86,9 +94,11 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     if "qrels" in (path.parent.name, path.name.partition("-")[0]):
         for _, query, document, grade in read_judgements(path):
             yield {"query-id": query, "corpus-id": document, "score": grade}
-    else:
+    elif path.name.startswith(("query-", "queries")):
         for query, text in read_queries(path):
             yield {"id": query, "text": text}
+    else:
+        raise UsageError(f"{path.name}: only queries and judgements may be TSV; write it as JSON lines")
 
 
 def _tables(folder: Path) -> Iterator[Table]:
@@ -132,18 +142,27 @@ def _write_card(settings: PushSettings, tables: list[Table], staged: Path) -> No
     path = staged / CARD
     name = settings.repo.partition("/")[2]
     text = read_text(path, LARGEST_TOML) if path.is_file() else f"# {name}\n\n{_described(tables)}\n"
+    if not text.startswith("---"):
+        text = f"---\npretty_name: {name}\n---\n\n{text}"
     try:
-        card = DatasetCard(text if text.startswith("---\n") else f"---\n---\n{text}")
+        card = DatasetCard(text)
     except Exception as error:  # the library raises anything
         raise DataError(Path(settings.folder, CARD), f"is not a card: {first_line(error)}") from error
     configs: dict[str, list[Mapping[str, str]]] = {}
     for entry in tables:
         configs.setdefault(entry.config, []).append({"split": entry.split, "path": entry.file})
-    card.data.configs = [{"config_name": config, "data_files": files} for config, files in configs.items()]
-    card.data.tags = list(dict.fromkeys([*(card.data.tags or ()), "retrokit"]))
-    card.data.task_categories = card.data.task_categories or ["text-retrieval"]
-    card.data.license = settings.license or card.data.license
-    card.data.language = settings.card_languages or card.data.language
+    entries = {
+        "license": settings.license,
+        "language": settings.card_languages,
+        "task_categories": card.data.get("task_categories") or ["text-retrieval"],
+        "tags": list(dict.fromkeys([*(card.data.get("tags") or ()), "retrokit"])),
+        "configs": [{"config_name": config, "data_files": files} for config, files in configs.items()],
+    }
+    for key, value in entries.items():
+        if value:
+            card.data[key] = value
+    if "license" not in card.data:
+        notice("the card names no licence, so nobody may use the data; give a `license=`")
     sections = [without_folders(card.text).strip()]
     if "## Tables" not in card.text:
         rows = [[entry.config, entry.split, f"{entry.rows:,}", ", ".join(entry.columns)] for entry in tables]

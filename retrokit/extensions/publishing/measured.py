@@ -141,7 +141,7 @@ def _entries_of_mteb(result: "TaskResult", notes: str) -> list[EvalResultEntry]:
             EvalResultEntry(
                 dataset_id=metadata.dataset["path"],
                 task_id=task_id,
-                value=round(100 * score, 5),
+                value=round(100 * float(score), 5),
                 dataset_revision=metadata.revision,
                 date=date,
                 source_url="https://github.com/embeddings-benchmark/mteb",

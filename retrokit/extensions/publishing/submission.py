@@ -1,12 +1,13 @@
 """What the two pull requests to MTEB need, by mteb's own code: the results, and ``model_meta.py``."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
-from retrokit.core.errors import UsageError, first_line
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.runs import Run
@@ -26,26 +27,22 @@ from mteb.models.model_meta import ScoringFunction
 """
 
 
-def write_submission(settings: PushSettings, run: Run, records: Sequence[Record], commit: str, folder: Path) -> None:
-    """``results/OWNER__NAME/COMMIT/TASK.json`` with ``model_meta.json``, and ``model_meta.py``.
-
-    Raises:
-        UsageError: mteb takes no such licence or language.
-        DataError: a result that cannot be read.
-    """
+def write_submission(meta: "ModelMeta", records: Sequence[Record], folder: Path) -> None:
+    """Write ``results/OWNER__NAME/COMMIT/TASK.json`` with ``model_meta.json``, and ``model_meta.py``; raises
+    :class:`DataError` for a result that cannot be read."""
     from mteb import ResultCache
 
-    meta = _meta(settings, run, commit)
     cache = ResultCache(folder)
     for record in records:
         for result in results_of_mteb(record):
             cache.save_to_cache(result, meta)
-    name = "".join(letter if letter.isalnum() else "_" for letter in settings.repo.partition("/")[2])
-    code = f"{_IMPORTS}{name} = {meta.to_python()}\n"
-    (folder / "model_meta.py").write_text(code, encoding="utf-8")
+    name = re.sub(r"\W", "_", meta.model_name_as_path())
+    (folder / "model_meta.py").write_text(f"{_IMPORTS}{name} = {meta.to_python()}\n", encoding="utf-8")
 
 
-def _meta(settings: PushSettings, run: Run, commit: str) -> "ModelMeta":
+def model_meta(settings: PushSettings, run: Run) -> "ModelMeta":
+    """MTEB's description of the model, without a revision; raises :class:`UsageError` for a licence or language that
+    mteb does not take."""
     from mteb.models import ModelMeta, SentenceTransformerEncoderWrapper
 
     encoder = encoders.registry.create_on(settings.folder, "cpu")
@@ -60,7 +57,7 @@ def _meta(settings: PushSettings, run: Run, commit: str) -> "ModelMeta":
         "loader": SentenceTransformerEncoderWrapper,
         "loader_kwargs": loading,
         "name": settings.repo,
-        "revision": commit or "no_revision_available",
+        "revision": "no_revision_available",
         "release_date": datetime.now(UTC).date().isoformat(),
         "languages": list(settings.languages) or None,
         "license": settings.license,
@@ -79,7 +76,8 @@ def _meta(settings: PushSettings, run: Run, commit: str) -> "ModelMeta":
     try:
         return ModelMeta(**(vars(ModelMeta.create_empty()) | metadata))
     except ValueError as error:
-        raise UsageError(f"`mteb=`: MTEB does not take this model: {first_line(error)}") from error
+        _, field, problem, *_ = map(str.strip, str(error).splitlines())
+        raise UsageError(f"`mteb=`: MTEB does not take this model: {field.partition('.')[0]}: {problem}") from error
 
 
 def _sizes(encoder: Encoder) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from retrokit.extensions.publishing.data_sets import stage_data
 from retrokit.extensions.publishing.measured import measured
 from retrokit.extensions.publishing.models import check_model, stage_model
 from retrokit.extensions.publishing.settings import PushSettings
-from retrokit.extensions.publishing.submission import write_submission
+from retrokit.extensions.publishing.submission import model_meta, write_submission
 
 _STALE = {
     "model": ["*.safetensors*", "*.bin", "*.json", "[0-9]*_*/*"],
@@ -63,14 +63,16 @@ def _push_model(settings: PushSettings, folder: AbstractContextManager[Path | st
     run = read_run(settings.folder).finished(settings.folder)
     check_model(settings, run)
     records = measured(settings)
+    meta = model_meta(settings, run) if settings.mteb is not None else None
     mteb = folder_in_the_making(settings.mteb) if settings.mteb is not None else nullcontext()
     with mteb as submission, folder as folder_path:
         staged = Path(folder_path)
         with disk_errors(staged):
             stage_model(settings, run, records, staged)
         pushed = _sent(settings, staged, "model")
-        if submission is not None:
-            write_submission(settings, run, records, pushed.commit, Path(submission))
+        if submission is not None and meta is not None:
+            revision = pushed.commit or meta.revision
+            write_submission(meta.model_copy(update={"revision": revision}), records, Path(submission))
     return pushed
 
 
