@@ -6,23 +6,22 @@ in TSV are added as JSON lines. The names of the tables of a BEIR folder are MTE
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import DatasetCard
 
-from retrokit.core.errors import DataError, UsageError, first_line
+from retrokit.core.errors import UsageError
 from retrokit.core.files import LARGEST_TOML, read_text, unpacked_name
-from retrokit.core.notices import notice
 from retrokit.data.beir import is_beir, sets_in
 from retrokit.data.corpus import read_queries
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.sure import PASSAGES, VARIANT_FILES
 from retrokit.data.trec import read_judgements
 from retrokit.encoders.folders import CARD
-from retrokit.extensions.publishing.files import copy, without_folders
+from retrokit.extensions.publishing.cards import complete, copy, read_card, without_folders
 from retrokit.extensions.publishing.settings import PushSettings
 from retrokit.training.card import table
 
@@ -144,37 +143,36 @@ def _write_card(settings: PushSettings, tables: list[Table], staged: Path) -> No
     text = read_text(path, LARGEST_TOML) if path.is_file() else f"# {name}\n\n{_described(tables)}\n"
     if not text.startswith("---"):
         text = f"---\npretty_name: {name}\n---\n\n{text}"
-    try:
-        card = DatasetCard(text)
-    except Exception as error:  # the library raises anything
-        raise DataError(Path(settings.folder, CARD), f"is not a card: {first_line(error)}") from error
-    configs: dict[str, list[Mapping[str, str]]] = {}
-    for entry in tables:
-        configs.setdefault(entry.config, []).append({"split": entry.split, "path": entry.file})
+    card = read_card(DatasetCard, text, Path(settings.folder, CARD))
     entries = {
         "license": settings.license,
         "language": settings.card_languages,
         "task_categories": card.data.get("task_categories") or ["text-retrieval"],
-        "tags": list(dict.fromkeys([*(card.data.get("tags") or ()), "retrokit"])),
-        "configs": [{"config_name": config, "data_files": files} for config, files in configs.items()],
+        "configs": _configs(tables),
     }
-    for key, value in entries.items():
-        if value:
-            card.data[key] = value
-    if "license" not in card.data:
-        notice("the card names no licence, so nobody may use the data; give a `license=`")
+    complete(card, entries, ["retrokit"])
     sections = [without_folders(card.text).strip()]
     if "## Tables" not in card.text:
-        rows = [[entry.config, entry.split, f"{entry.rows:,}", ", ".join(entry.columns)] for entry in tables]
-        headings = {"configuration": "---", "split": "---", "rows": "---:", "columns": "---"}
-        sections.append(f"## Tables\n\n{table(headings, rows)}")
-        sections.append(_use(settings.repo, tables))
+        sections += [_table_section(tables), _use_section(settings.repo, tables)]
     if (staged / _CHANGES).is_file() and "## Repairs" not in card.text:
         reasons = Counter(str(row.get("reason")) for _, row in read_jsonl(staged / _CHANGES))
-        headings = {"reason": "---", "changes": "---:"}
-        sections.append(f"## Repairs\n\n{table(headings, reasons.most_common())}")
+        sections.append(f"## Repairs\n\n{table({'reason': '---', 'changes': '---:'}, reasons.most_common())}")
     card.text = "\n" + "\n\n".join(sections) + "\n"
     path.write_text(str(card), encoding="utf-8")
+
+
+def _configs(tables: list[Table]) -> list[dict[str, Any]]:
+    """The tables as the card of a data set on the Hub lists them."""
+    files: dict[str, list[dict[str, str]]] = {}
+    for entry in tables:
+        files.setdefault(entry.config, []).append({"split": entry.split, "path": entry.file})
+    return [{"config_name": config, "data_files": paths} for config, paths in files.items()]
+
+
+def _table_section(tables: list[Table]) -> str:
+    rows = [[entry.config, entry.split, f"{entry.rows:,}", ", ".join(entry.columns)] for entry in tables]
+    headings = {"configuration": "---", "split": "---", "rows": "---:", "columns": "---"}
+    return f"## Tables\n\n{table(headings, rows)}"
 
 
 def _described(tables: list[Table]) -> str:
@@ -188,7 +186,7 @@ def _described(tables: list[Table]) -> str:
     return "Texts for training retrievers, in JSON lines."
 
 
-def _use(repo: str, tables: list[Table]) -> str:
+def _use_section(repo: str, tables: list[Table]) -> str:
     configs = {entry.config for entry in tables}
     name = repo.partition("/")[2]
     if {"corpus", "default"} <= configs:

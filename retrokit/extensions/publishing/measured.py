@@ -15,7 +15,7 @@ from retrokit.core.errors import DataError, UsageError, first_line
 from retrokit.data.runs import Run
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
-from retrokit.extensions.publishing.files import without_folders
+from retrokit.extensions.publishing.cards import without_folders
 from retrokit.extensions.publishing.names import data_set_of
 from retrokit.extensions.publishing.settings import PushSettings
 
@@ -65,15 +65,7 @@ def results_of_mteb(record: Record) -> Iterator["TaskResult"]:
 
 def card_results(run: Run, records: Sequence[Record]) -> list[EvalResult]:
     """The results for ``model-index``: of the saved weights in training, and of the records."""
-    results = []
-    outcome = run.outcome or {}
-    specs = run.notes.get("evaluated", {})
-    for row in outcome.get("evaluations", ()):
-        if row["step"] == outcome.get("best_step"):
-            for name, value in row["evaluation"].items():
-                task, _, metric = name.rpartition(":")
-                data_set = data_set_of(tasks, specs[task]) if task in specs else None
-                results.append(_card_result(data_set, task or "evaluation", metric, value))
+    results = list(_of_training(run))
     for record in records:
         data_set = _data_set(record)
         for metric in record.shown:
@@ -81,6 +73,19 @@ def card_results(run: Run, records: Sequence[Record]) -> list[EvalResult]:
             if value is not None and value == value:  # NaN is none
                 results.append(_card_result(data_set, without_folders(record.result.task), metric, value))
     return results
+
+
+def _of_training(run: Run) -> Iterator[EvalResult]:
+    """The evaluation of the saved weights."""
+    outcome = run.outcome or {}
+    specs = run.notes.get("evaluated", {})
+    for row in outcome.get("evaluations", ()):
+        if row["step"] != outcome.get("best_step"):
+            continue
+        for name, value in row["evaluation"].items():
+            task, _, metric = name.rpartition(":")
+            data_set = data_set_of(tasks, specs[task]) if task in specs else None
+            yield _card_result(data_set, task or "evaluation", metric, value)
 
 
 def _data_set(record: Record) -> str | None:

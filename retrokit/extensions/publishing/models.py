@@ -13,15 +13,14 @@ from typing import Any
 from huggingface_hub import ModelCard, eval_result_entries_to_yaml
 from huggingface_hub.utils import yaml_dump
 
-from retrokit.core.errors import DataError, UsageError, first_line
+from retrokit.core.errors import UsageError
 from retrokit.core.files import LARGEST_TOML, read_text
-from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_json
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.runs import Run, write_run
 from retrokit.encoders.folders import CARD, check_folder
 from retrokit.evaluation.comparison.results_folder import Record
-from retrokit.extensions.publishing.files import copy, without_folders
+from retrokit.extensions.publishing.cards import complete, copy, read_card, without_folders
 from retrokit.extensions.publishing.measured import card_results, hub_results
 from retrokit.extensions.publishing.names import data_set_of, hub_id, is_on_hub
 from retrokit.extensions.publishing.settings import PushSettings
@@ -101,29 +100,21 @@ def _name_base(settings: PushSettings, config: Path) -> None:
 
 def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
     """Complete the model's card, which its owner may have changed, under its name on the Hub."""
-    try:
-        card = ModelCard(read_text(path, LARGEST_TOML))
-    except Exception as error:  # the library raises anything
-        raise DataError(Path(settings.folder, CARD), f"is not a model card: {first_line(error)}") from error
+    card = read_card(ModelCard, read_text(path, LARGEST_TOML), Path(settings.folder, CARD))
     name = Path(settings.folder).resolve().name
+    data_sets = [data_set_of(training_data, spec) for spec in run.identity.get("data", ())]
     entries = {
         "base_model": settings.base_model or hub_id(run.encoder),
-        "datasets": [id for spec in run.identity.get("data", ()) if (id := data_set_of(training_data, spec))],
+        "datasets": [name for name in data_sets if name is not None],
         "language": settings.card_languages,
         "license": settings.license,
         "model_name": settings.repo,
-        "tags": list(dict.fromkeys([*(card.data.tags or ()), *_tags(run)])),
         "eval_results": card_results(run, records),
     }
-    for key, value in entries.items():
-        if value:
-            card.data[key] = value
-    if "license" not in card.data:
-        notice("the card names no licence, so nobody may use the model; give a `license=`")
+    complete(card, entries, _tags(run))
     text = card.text.replace(f'load("{name}")', f'encoder("{settings.repo}")')
-    text = text.replace(f'("{name}"', f'("{settings.repo}"').replace(
-        f"cross-encoder:{name}", f"cross-encoder:{settings.repo}"
-    )
+    text = text.replace(f'("{name}"', f'("{settings.repo}"')
+    text = text.replace(f"--with cross-encoder:{name}`", f"--with cross-encoder:{settings.repo}`")
     text = re.sub(rf"^# {re.escape(name)}$", f"# {settings.repo.partition('/')[2]}", text, flags=re.MULTILINE)
     card.text = without_folders(text)
     path.write_text(str(card), encoding="utf-8")

@@ -115,6 +115,6 @@ def _training_tasks(run: Run) -> set[str] | None:
         if not names:
             unknown.append(Path(path).name or spec)
     if unknown:
-        names = ", ".join(unknown)
-        notice(f"`training_datasets` in model_meta.py: complete it if {names} have data of MTEB's tasks")
+        others = ", ".join(unknown)
+        notice(f"`training_datasets` in model_meta.py: complete it if {others} have data of MTEB's tasks")
     return tasks if tasks or not unknown else None
