@@ -276,7 +276,7 @@ def _hub_folder(name: str) -> Path:
     return hub_files(name, patterns)
 
 
-def hub_files(name: str, patterns: Sequence[str], folder: str | None = None) -> Path:
+def hub_files(name: str, patterns: list[str], folder: str | None = None) -> Path:
     """The files of a data set of the hub, in its cache, or in ``folder`` after a check of their checksums.
 
     Raises:
