@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from retrokit.core.errors import DataError, ServiceError, UsageError, check_extra, did_you_mean, disk_errors
+from retrokit.core.errors import DataError, ServiceError, UsageError, check_extra, did_you_mean, disk_errors, first_line
 from retrokit.core.files import check_is_folder, digest, shards, unpacked_name, writing
 from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
@@ -33,7 +33,6 @@ PUBLISHED = (
     *("trec-covid", "trec-covid-beir", "trec-covid-v2", "vihealthqa", "webis-touche2020"),
 )
 """The sets that BEIR publishes for download; cqadupstack's parts are named as ``cqadupstack/android``."""
-_SITE = "https://public.ukp.informatik.tu-darmstadt.de"
 _DEFAULT_SPLIT = "test"
 _ONLY_SPLIT = "train"
 """What the hub calls the split of data that have only one."""
@@ -114,7 +113,7 @@ def read_beir(
         MissingExtra, ServiceError: as for :func:`located`.
         DataError: no BEIR folder, no such split (the message lists the splits), a wrong line, or no judged query.
     """
-    name = _name(folder)
+    name = Path(str(folder).removeprefix(_HUB)).resolve().name
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
     if documents is None:
@@ -264,12 +263,6 @@ def data_folder() -> Path:
     return Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser()
 
 
-def _name(folder: str | Path) -> str:
-    """The name of a folder or of a set."""
-    text = str(folder)
-    return text.removeprefix(_HUB).rpartition("/")[2] if text.startswith(_HUB) else Path(folder).resolve().name
-
-
 def _is_downloaded(name: str) -> bool:
     """Whether ``name`` is no folder but a set that is downloaded."""
     return name.startswith(_HUB) or name.partition("/")[0] in PUBLISHED
@@ -279,55 +272,75 @@ def _hub_folder(name: str) -> Path:
     """The files of a BEIR folder of the hub's data set ``name``; of a local folder, the folder."""
     if os.path.isdir(name):
         return Path(name)
-    from huggingface_hub import snapshot_download
+    patterns = [f"*{name_of}*" for kind in (_CORPUS, _QUERIES, _JUDGEMENTS) for name_of in kind.names]
+    return hub_files(name, patterns)
+
+
+def hub_files(name: str, patterns: list[str], folder: str | None = None) -> Path:
+    """The files of a data set of the hub, in its cache, or in ``folder`` after a check of their checksums.
+
+    Raises:
+        UsageError: no name of a data set.
+        ServiceError: the hub cannot be reached, or a file is damaged; the message has what to download.
+    """
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    patterns = [f"*{name_of}*" for kind in (_CORPUS, _QUERIES, _JUDGEMENTS) for name_of in kind.names]
+    hub = HfApi()
     try:
-        return Path(snapshot_download(name, repo_type="dataset", allow_patterns=patterns, etag_timeout=10))
+        files = hub.snapshot_download(
+            name, repo_type="dataset", allow_patterns=patterns, etag_timeout=10, local_dir=folder
+        )
+        if folder is not None and hub.verify_repo_checksums(name, repo_type="dataset", local_dir=folder).mismatches:
+            raise OSError("checksums differ")
+        return Path(files)
     except HFValidationError as error:
-        raise UsageError(f"beir:hf:{name}: expected hf:ORG/NAME, a data set of the hub") from error
+        raise UsageError(f"hf:{name}: expected hf:ORG/NAME, a data set of the hub") from error
     except (OSError, HfHubHTTPError) as error:  # a missing connection is one of OSError's kinds
-        reason = _failure(error, "https://huggingface.co")
         raise ServiceError(
-            f"beir:hf:{name}: not in the cache of the hub, and the download failed ({reason}); "
-            f"download https://huggingface.co/datasets/{name} and give its folder: beir:FOLDER"
+            f"hf:{name}: not in the cache of the hub, and the download failed ({first_line(error)}); download "
+            f"{' and '.join(patterns)} of https://huggingface.co/datasets/{name} and give the folder"
         ) from error
 
 
 def _download(name: str, folder: Path) -> None:
+    """Download a published set into ``folder``, from the hub or else from BEIR's host."""
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = tempfile.mkdtemp(prefix=f".{name}.", dir=folder)
+    try:
+        download = _from_host if name == "cqadupstack" else _from_hub  # the hub has not its parts
+        os.rename(download(name, unfinished), folder / name)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _from_hub(name: str, folder: str) -> str:
+    files = f"{folder}/hub"
+    try:
+        hub_files(f"BeIR/{name}", ["*"], files)
+        hub_files(f"BeIR/{name}-qrels", ["*"], f"{files}/qrels")
+    except ServiceError as error:
+        notice(f"{error}; the host of BEIR is next")
+        return _from_host(name, folder)
+    return files
+
+
+def _from_host(name: str, folder: str) -> str:
     check_extra(f"beir:{name} (no such folder here, and to download BEIR's)", "beir")
     import requests
     from beir import util
 
-    address = f"{_SITE}/thakur/BEIR/datasets/{name}.zip"
+    address = f"https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/{name}.zip"
     try:
         requests.head(address, timeout=10).raise_for_status()  # the download itself checks neither
-        notice(f"beir:{name}: downloading {address} into {folder}")
-        with disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            unfinished = tempfile.mkdtemp(prefix=f".{name}.", dir=folder)
-        try:
-            os.rename(util.download_and_unzip(address, unfinished), folder / name)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-    except (requests.RequestException, OSError, zipfile.BadZipFile) as error:
+        notice(f"beir:{name}: downloading {address}")
+        return str(util.download_and_unzip(address, folder))
+    except (OSError, zipfile.BadZipFile) as error:
         raise ServiceError(
-            f"beir:{name}: no folder {name!r}, and the download failed ({_failure(error, _SITE)}); "
-            f"unpack {address} as {folder / name}, or give the unpacked folder: beir:FOLDER"
+            f"beir:{name}: no folder {name!r}, and the download failed ({first_line(error)}); "
+            f"unpack {address} as {data_folder() / 'beir' / name}, or give the unpacked folder: beir:FOLDER"
         ) from error
-
-
-def _failure(error: Exception, site: str) -> str:
-    """Why a download failed, in a few words."""
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"{site} answers with status {response.status_code}"
-    if isinstance(error, zipfile.BadZipFile):
-        return "the file is no zip archive"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return f"{site} cannot be reached"
 
 
 def is_beir(folder: str | Path) -> bool:

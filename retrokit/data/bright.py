@@ -12,9 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from retrokit.core.errors import DataError, ServiceError, UsageError, did_you_mean, first_line
+from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_is_folder, digest
-from retrokit.data.beir import RetrievalData, retrieval_data
+from retrokit.data.beir import RetrievalData, hub_files, retrieval_data
 from retrokit.data.jsonl import Faults, Row, fields_of, kind_of, names_in
 from retrokit.data.tables import read_rows
 from retrokit.data.trec import LARGEST_GRADE
@@ -143,19 +143,8 @@ def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
             raise DataError(name, f"does not exist; expected a folder with {_LAYOUT}")
         hint = did_you_mean(name, DOMAINS, limit=2)
         raise UsageError(f"bright:{name}: no such folder, and no domain of BRIGHT{hint}: {', '.join(DOMAINS)}")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
-
     patterns = [f"{part}/{name}-*.parquet" for part in ("long_documents" if long else "documents", "examples")]
-    try:
-        return str(snapshot_download(HUB_ID, repo_type="dataset", allow_patterns=patterns, etag_timeout=10)), name
-    except (OSError, HfHubHTTPError) as error:  # a missing connection is one of OSError's kinds
-        reason = first_line(error)
-        files = " and ".join(patterns)
-        raise ServiceError(
-            f"bright:{name}: no folder {name!r}, and not found on the model hub ({reason}); download {files} of "
-            f"https://huggingface.co/datasets/{HUB_ID} into a folder: bright:FOLDER,domain={name}"
-        ) from error
+    return str(hub_files(HUB_ID, patterns)), name
 
 
 def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str, list[Path]]]:

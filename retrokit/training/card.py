@@ -97,7 +97,7 @@ def data_section(sources: Iterable[Mapping[str, Any]]) -> str:
     rows = []
     for source in sources:
         rows.append([source["name"], *[f"{source[count]:,}" for count in counts]])
-    return "## Training data\n\n" + _table({"data set": "---", **dict.fromkeys(counts, "---:")}, rows)
+    return "## Training data\n\n" + table({"data set": "---", **dict.fromkeys(counts, "---:")}, rows)
 
 
 def options_section(options: Mapping[str, Any]) -> str:
@@ -106,7 +106,7 @@ def options_section(options: Mapping[str, Any]) -> str:
     for key, value in options.items():
         if value not in (None, [], ()) and key not in _HIDDEN:
             rows.append([key.replace("_", " "), value])
-    return "## Training\n\n" + _table({"option": "---", "value": "---"}, rows)
+    return "## Training\n\n" + table({"option": "---", "value": "---"}, rows)
 
 
 def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> str:
@@ -121,11 +121,11 @@ def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> 
         rows = []
         for row in evaluations:
             rows.append([row["step"], *[digits(row["evaluation"].get(name), absent="") for name in names]])
-        sections.append(f"## Results on `{spec}`\n\n" + _table(dict.fromkeys(columns, "---:"), rows))
+        sections.append(f"## Results on `{spec}`\n\n" + table(dict.fromkeys(columns, "---:"), rows))
     return "\n\n".join(sections)
 
 
-def _table(columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> str:
+def table(columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> str:
     """A table as Markdown; ``columns`` are names with alignments."""
     lines = [f"| {' | '.join(map(str, row))} |" for row in [columns, *rows]]
     return "\n".join([lines[0], f"|{'|'.join(columns.values())}|", *lines[1:]])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -12,6 +14,8 @@ from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
+from huggingface_hub import HfApi
+from huggingface_hub.hf_api import RepoFile
 from pyarrow import parquet as pq
 
 from retrokit.core import files
@@ -320,11 +324,11 @@ def test_a_folder_of_sets_names_them(folder: Path) -> None:
 def test_a_set_of_the_hub(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     downloads: list[tuple[str, str]] = []
 
-    def download(name: str, repo_type: str, **_: Any) -> str:
+    def download(hub: HfApi, name: str, repo_type: str, **_: Any) -> str:
         downloads.append((name, repo_type))
         return str(folder)
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    monkeypatch.setattr(HfApi, "snapshot_download", download)
     monkeypatch.chdir(tmp_path)
     assert read_beir("hf:org/pets") == read_beir(folder)
     assert digest_beir("hf:org/pets", "test") == digest_beir(folder, "test")
@@ -336,9 +340,9 @@ def test_a_hub_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(*_: Any, **__: Any) -> str:
         raise ConnectionError("Max retries\nexceeded")
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    monkeypatch.setattr(HfApi, "snapshot_download", fail)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ServiceError, match=r"failed \(https://huggingface.co cannot be reached\); .* beir:FOLDER$"):
+    with pytest.raises(ServiceError, match=r"failed \(Max retries\); .*/datasets/org/pets and give the folder$"):
         read_beir("hf:org/pets")
 
 
@@ -430,8 +434,74 @@ def archive(tmp_path: Path, name: str) -> bytes:
     return (tmp_path / "made.zip").read_bytes()
 
 
-def test_a_name_is_downloaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Path) -> None:
+class Mirror:
+    """Stands in for the hub: it has ``files`` by repository, whose checksums it lists; ``damaged`` ones arrive
+    otherwise."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, files: dict[str, Path], damaged: str = "") -> None:
+        self.files, self.damaged = files, damaged
+        monkeypatch.setattr(HfApi, "snapshot_download", self.download)
+        monkeypatch.setattr(HfApi, "list_repo_tree", self.tree)
+
+    def download(self, name: str, local_dir: str, **_: Any) -> str:
+        if name not in self.files:
+            raise ConnectionError(f"404: no {name}")
+        shutil.copytree(self.files[name], local_dir, dirs_exist_ok=True)
+        for path in Path(local_dir).rglob(self.damaged or "nothing"):
+            path.write_text(path.read_text().replace("1", "2"))
+        return local_dir
+
+    def tree(self, repo_id: str, **_: Any) -> list[RepoFile]:
+        files = []
+        for path in self.files[repo_id].rglob("*.*"):
+            content = path.read_bytes()
+            oid = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+            files.append(RepoFile(path=path.relative_to(self.files[repo_id]).as_posix(), size=len(content), oid=oid))
+        return files
+
+
+@pytest.fixture
+def beirs_repositories(tmp_path: Path) -> dict[str, Path]:
+    """BEIR's two repositories of scifact on the hub."""
+    write_beir(tmp_path / "made", PUBLISHED_DOCUMENTS, [("q", "who purrs?")], {"test": {"q": {"d1": 1}}})
+    shutil.move(tmp_path / "made" / "qrels", tmp_path / "qrels")
+    return {"BeIR/scifact": tmp_path / "made", "BeIR/scifact-qrels": tmp_path / "qrels"}
+
+
+def test_a_name_comes_from_the_hub(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: Path, beirs_repositories: dict[str, Path]
+) -> None:
+    Mirror(monkeypatch, beirs_repositories)
+    assert read_beir("scifact").qrels == {"q": {"d1": 1}}
+    monkeypatch.setattr(HfApi, "snapshot_download", None)
+    assert read_beir("scifact").queries == ["who purrs?"]
+    assert [path.name for path in elsewhere.iterdir()] == ["scifact"]  # nothing is left of the download
+
+
+@pytest.mark.parametrize("damaged", ["corpus.jsonl", "test.tsv"])
+def test_a_damaged_file_of_the_hub_is_not_used(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: Path,
+    beirs_repositories: dict[str, Path],
+    damaged: str,
+) -> None:
     pytest.importorskip("beir", reason="the extra beir is not installed")
+    Mirror(monkeypatch, beirs_repositories, damaged)
+    network = Network(monkeypatch, archive(tmp_path, "scifact"))
+    notices = Notices()
+    with listening(notices):
+        assert read_beir("scifact").qrels == {"q": {"d1": 1}}
+    assert any("the download failed (checksums differ); " in text for text in notices.messages)
+    assert len(network.asked) == 1
+    assert [path.name for path in elsewhere.iterdir()] == ["scifact"]
+
+
+def test_a_name_that_the_hub_lacks_is_downloaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Path
+) -> None:
+    pytest.importorskip("beir", reason="the extra beir is not installed")
+    Mirror(monkeypatch, {})
     network = Network(monkeypatch, archive(tmp_path, "scifact"))
     for _ in range(2):
         assert read_beir("scifact").qrels == {"q": {"d1": 1}}
@@ -450,7 +520,7 @@ def test_a_failed_download(monkeypatch: pytest.MonkeyPatch, elsewhere: Path, con
     assert failure.value.exit_code == 4
     assert "\n" not in message
     assert f"/datasets/cqadupstack.zip as {elsewhere / 'cqadupstack'}, or give the unpacked folder" in message
-    assert "no network" not in message
+    assert "and more" not in message
     assert not elsewhere.exists() or list(elsewhere.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""Publishing: model folders on the Hugging Face Hub, with a card of their results, and submissions to MTEB."""
+"""Publishing: models and data on the Hugging Face Hub, each with a card, and submissions to MTEB."""
 
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 EXTENSION = Extension(
     "publishing",
-    "Publish model folders on the Hugging Face Hub.",
+    "Publish models and data on the Hugging Face Hub.",
     commands=(
         CommandEntry(
             "push",
-            "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
+            "Upload a model or data to the Hugging Face Hub in one commit, with a card.",
             "retrokit.extensions.publishing.cli:push",
             prints="json",
         ),

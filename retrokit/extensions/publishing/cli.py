@@ -5,11 +5,11 @@ from retrokit.extensions.publishing.settings import PushSettings
 
 
 def push(settings: PushSettings, as_json: bool = common("as_json")) -> None:
-    """Upload a model folder to the Hugging Face Hub in one commit, with a model card.
+    """Upload a model or data to the Hugging Face Hub in one commit, with a card.
 
     retrokit push runs/qnorm me/qnorm --license apache-2.0 --results results
 
-    retrokit push runs/qnorm me/qnorm --dry-run upload
+    retrokit push mined.jsonl me/mined --license cc-by-4.0 --dry-run upload
     """
     from retrokit.extensions.publishing.upload import push
 

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import ModelCard
@@ -11,69 +9,7 @@ from huggingface_hub.utils import filter_repo_objects
 
 from retrokit import cli
 from retrokit.core.errors import UsageError
-from retrokit.data.jsonl import write_jsonl
 from retrokit.extensions.publishing import push
-from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune
-from tests.evaluation.fakes import write_folder
-from tests.models import sentences
-
-
-@pytest.fixture(scope="module")
-def folder(tiny_bert, tmp_path_factory) -> Path:
-    """A folder with a run, an adapter, and results of the run."""
-    folder = tmp_path_factory.mktemp("push")
-    texts = sentences(48)
-    write_jsonl(folder / "pairs.jsonl", [{"anchor": texts[i], "positive": texts[16 + i]} for i in range(16)])
-    judged = {f"q{i}": {f"d{i}": 1} for i in range(12)}
-    documents = {f"d{i}": text for i, text in enumerate(texts[:20])}
-    write_folder(folder / "beir", documents, {f"q{i}": text for i, text in enumerate(texts[20:32])}, judged)
-    given = {"steps": 2, "batch_size": 8, "device": "cpu"}
-    task = f"beir:{folder / 'beir'}"
-    for name, more in (("run", {"sim": "qnorm", "eval": task}), ("adapter", {"lora": 2})):
-        finetune(FinetuneConfig(str(tiny_bert), [str(folder / "pairs.jsonl")], str(folder / name), **given, **more))
-    on = ["--on", task, "--on", f"mteb:SciFact,data={folder / 'beir'},cache={folder / 'mteb'}"]
-    run = str(folder / "run")
-    assert cli.run(["eval", run, str(tiny_bert), *on, "--results", str(folder / "results"), "--device", "cpu"]) == 0
-    return folder
-
-
-class Hub:
-    """A stand-in for the hub's client: keeps what is uploaded; ``fails`` is the call that answers with an error."""
-
-    def __init__(self) -> None:
-        self.endpoint, self.fails = "https://hub.test", ""
-        self.calls: list[tuple[str, dict]] = []
-        self.uploads: list[dict[str, bytes]] = []
-
-    def _called(self, name: str, options: dict) -> None:
-        self.calls.append((name, options))
-        if name == self.fails:
-            raise OSError(f"507 Insufficient Storage for url: {self.endpoint}\nthe disk is full")
-
-    def create_repo(self, repo: str, **options) -> None:
-        self._called("create_repo", {"repo": repo, **options})
-
-    def upload_folder(self, folder_path: Path, **options) -> SimpleNamespace:
-        self._called("upload_folder", options)
-        self.uploads.append(files_in(folder_path))
-        return SimpleNamespace(oid="c" * 40)
-
-    def files(self) -> dict[str, bytes]:
-        """Names and contents of the files of the one commit."""
-        (files,) = self.uploads
-        return files
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def service(monkeypatch):
-    hub = Hub()
-    monkeypatch.setattr("retrokit.extensions.publishing.upload.HfApi", lambda: hub)
-    return hub
 
 
 def test_a_run_becomes_one_commit(folder, service, capsys):
@@ -88,7 +24,7 @@ def test_a_run_becomes_one_commit(folder, service, capsys):
     assert not any(name.startswith(("checkpoints", "plots")) for name in files)
     assert files["model.safetensors"] == (folder / "run" / "model.safetensors").read_bytes()
     (_, created), (_, uploaded) = service.calls
-    assert created == {"repo": "me/qnorm", "private": True, "exist_ok": True}
+    assert created == {"repo": "me/qnorm", "repo_type": "model", "private": True, "exist_ok": True}
     there = ["README.md", "notes.txt", "pytorch_model.bin", "2_Prepare/config.json"]
     assert list(filter_repo_objects(there, allow_patterns=uploaded["delete_patterns"])) == there[2:], "notes stay"
     for name in ("README.md", "retrokit.json"):
@@ -103,6 +39,11 @@ def test_a_run_becomes_one_commit(folder, service, capsys):
     (ndcg,) = {value for name, value in best.items() if name.endswith("ndcg@10")}
     assert found["beir", "ndcg@10"] == pytest.approx(ndcg, abs=1e-4)
     assert any(task.startswith("mteb:SciFact") for task, _ in found)
+    tags = {"generated_from_trainer", "dataset_size:16", "loss:MultipleNegativesRankingLoss"}
+    assert {"sentence-transformers", "retrokit"} | tags <= set(card.data.tags)
+    texts = [text for line in (folder / "pairs.jsonl").open() for text in json.loads(line).values()]
+    assert not [text for text in texts if text in str(card)]
+    assert not any(name.startswith(".eval_results") for name in files), "the Hub has none of these data"
 
 
 def test_no_password_of_the_hub_is_shown(folder, service, capsys):
@@ -126,19 +67,6 @@ def test_files_outside_the_run_are_not_uploaded(folder, service, tmp_path, capsy
     whole = f"retrokit: {run / 'retrokit.json'}: is not the description of a run: {said}\n"
     assert capsys.readouterr().err == whole
     assert not (tmp_path / "upload").exists()
-
-
-def test_results_are_written_as_mteb_takes_them(folder, service, tmp_path):
-    given = {"results": [str(folder / "results")], "mteb": str(tmp_path / "submission")}
-    push(str(folder / "run"), "me/qnorm", license="mit", **given)
-    place = tmp_path / "submission" / "results" / "me__qnorm" / ("c" * 40)
-    result, meta = (json.loads((place / name).read_text()) for name in ("SciFact.json", "model_meta.json"))
-    assert result["task_name"] == "SciFact"
-    assert (meta["name"], meta["revision"], meta["embed_dim"], meta["license"]) == ("me/qnorm", "c" * 40, 16, "mit")
-    from mteb import ResultCache
-
-    loaded = ResultCache(tmp_path / "submission").load_results()
-    assert [one.model_name for one in loaded.model_results] == ["me/qnorm"]
 
 
 @pytest.mark.parametrize("at", ["create_repo", "upload_folder"])
@@ -169,7 +97,8 @@ def test_the_base_model_and_an_edited_card(folder, service, tmp_path):
     [
         ({"repo": "qnorm"}, "`repo` qnorm: expected OWNER/NAME"),
         ({"repo": "me/a/b"}, "`repo` me/a/b: "),
-        ({"folder": "beir"}, "is not a retrokit run"),
+        ({"folder": "mteb"}, "mteb is no data set; expected a model folder, a SURE or BEIR folder"),
+        ({"folder": "beir", "results": ["results"]}, "`results=` is for models, and .*beir has no retrokit.json"),
         ({"mteb": "out"}, "`mteb=` needs `results=`"),
         ({"folder": "adapter", "results": ["results"]}, "`results=`: none of .*adapter in its present state"),
     ],
