@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from retrokit.core.notices import progress
 from retrokit.encoders.base import Encoder, TokenEncoder
 from retrokit.encoders.cached import TOKENS, Store
+from retrokit.encoders.engine import keep_freed
 from retrokit.encoders.store import EmbeddingCache, cache_in
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
 from retrokit.similarities.base import Role
@@ -34,7 +35,8 @@ class TokenBlock(NamedTuple):
         """The texts at ``rows``, int64 ``[m]``, without the columns that are padding in all of them, but the first."""
         mask = self.mask[rows]
         longest = max(1, _longest(mask))
-        return TokenBlock(self.tokens[rows, :longest], mask[:, :longest])
+        tokens = self.tokens.index_select(0, rows)  # far faster than by brackets
+        return TokenBlock(tokens[:, :longest], mask[:, :longest])
 
 
 class MapScorer(nn.Module):
@@ -152,6 +154,7 @@ class MapReranker(PairwiseReranker):
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Every distinct text is encoded once. Memory has the tokens of all queries, and of a block of documents."""
         check_counts(queries, documents)
+        keep_freed()
         query_texts, query_of = _distinct(queries)
         document_texts, document_of = _distinct(documents)
         query_blocks = [(texts, self.tokens(texts, "query")) for texts in _blocks(query_texts)]
