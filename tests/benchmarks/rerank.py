@@ -4,11 +4,11 @@
                                                        and what each takes beyond making the token maps
     python tests/benchmarks/rerank.py batches          32 queries of 20 candidates one after another, and in one call
     python tests/benchmarks/rerank.py precision        the default verifier in fp32 and bf16: time, scores, area
-    python tests/benchmarks/rerank.py pylate           MaxSim beside PyLate's own, 32 queries of 100 candidates, in turns
+    python tests/benchmarks/rerank.py pylate           MaxSim beside PyLate's (`pip install pylate`), in turns
     python tests/benchmarks/rerank.py data/scifact     MaxSim over 300 queries with 100 candidates each, tokens cached
 
-Without a model, tokens are random; `pylate` needs that package. The last encodes SciFact once, which takes minutes; only the
-scoring from cached tokens is timed.
+The last encodes SciFact once, which takes minutes; only the scoring from cached tokens is timed. Without a model, tokens
+are random.
 """
 
 import sys
