@@ -7,8 +7,8 @@
     python tests/benchmarks/rerank.py pylate           MaxSim beside PyLate's (`pip install pylate`), in turns
     python tests/benchmarks/rerank.py data/scifact     MaxSim over 300 queries with 100 candidates each, tokens cached
 
-The last encodes SciFact once, which takes minutes; only the scoring from cached tokens is timed. Without a model, tokens
-are random.
+The last encodes SciFact once, which takes minutes; only the scoring from cached tokens is timed. Without a model,
+tokens are random.
 """
 
 import sys
