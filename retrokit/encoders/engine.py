@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -255,13 +255,13 @@ def _computed(
 
 
 def _by_query(order: np.ndarray, queries: Sequence[str]) -> list[np.ndarray]:
-    """The pairs in ``order`` of each query that has several, and last the pairs of all others."""
-    rows_of: dict[str, list[int]] = {}
+    """The pairs in ``order`` of each query that has several, and the pairs of all others."""
+    counts = Counter(queries)
+    groups: dict[str | None, list[int]] = {}
     for row in order.tolist():
-        rows_of.setdefault(queries[row], []).append(row)
-    groups = [np.array(rows) for rows in rows_of.values() if len(rows) >= SEVERAL]
-    others = [row for row in order.tolist() if len(rows_of[queries[row]]) < SEVERAL]
-    return [*groups, np.array(others, dtype=np.int64)]
+        query = queries[row]
+        groups.setdefault(query if counts[query] >= SEVERAL else None, []).append(row)
+    return [np.array(group) for group in groups.values()]
 
 
 def _in_background(
