@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -270,12 +270,13 @@ def _in_background(
     """Chunks of each group with their features; the next one is prepared in the background while the model computes."""
     chunks = [group[start : start + size] for group in groups for start in range(0, len(group), size)]
     with ThreadPoolExecutor(1, "tokenise") as background:
-        submitted = deque([background.submit(features_of, chunk) for chunk in chunks[:1]])
-        for number, chunk in enumerate(chunks, start=1):
-            chunk_features = submitted.popleft().result()
-            if number < len(chunks):
-                submitted.append(background.submit(features_of, chunks[number]))
-            yield chunk, chunk_features
+        submitted = (background.submit(features_of, chunk) for chunk in chunks)
+        following = next(submitted, None)
+        for chunk in chunks:
+            assert following is not None
+            features = following.result()
+            following = next(submitted, None)
+            yield chunk, features
 
 
 def preprocess(
