@@ -229,7 +229,7 @@ def _computed(
     if device.type == "cpu":
         keep_freed()
     model.eval()
-    transformer = computing(model[0], dtype)
+    transformer: Callable[..., dict[str, Any]] = computing(model[0], dtype)
     transformer = sharing(transformer) or transformer
     max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
 
