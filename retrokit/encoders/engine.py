@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -24,6 +24,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import Advance, notice, progress
 from retrokit.data.images import Image
 from retrokit.encoders.base import Batch, read_characters
+from retrokit.encoders.prefixes import sharing
 from retrokit.encoders.towers import keywords, tower_of
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -37,6 +38,7 @@ PIECE = 1 << 18  # characters of a long text that are tokenised at once where al
 ENDLESS = 1 << 16  # letters of a word
 CPU_TOKENS = 4096  # padded tokens of a batch; measured best between 2,000 and 4,000 on two cores
 GPU_TOKENS = 65536
+SEVERAL = 8  # documents of a query from which on a decoder computes them apart from others
 TRAINED_TEXTS = 32  # of like length computed at once where a processor trains on tokens: half as much is padded
 KEPT = 512 * 2**20  # bytes of freed memory that stay with the process
 LARGE = 32 * 2**20  # bytes of one piece from which on it is a mapping of its own; glibc takes no higher value
@@ -74,13 +76,14 @@ def pair_scores(model: CrossEncoder, queries: Sequence[str], documents: Sequence
     else ``[n, outputs]``, as ``CrossEncoder.predict`` gives them. The first module computes in its weights' type."""
     prompt = None if model.default_prompt_name is None else model.prompts[model.default_prompt_name]
     order = longest_first([query + document for query, document in zip(queries, documents, strict=True)])
+    groups = _by_query(order, queries) if sharing(model[0]) else [order]
 
     def features_of(chunk: np.ndarray) -> dict[str, Any]:
         return model.preprocess([(queries[i], documents[i]) for i in chunk], prompt=prompt)
 
     scores = np.empty((len(order), model.num_labels), dtype=np.float32)
     dtype = next(model.parameters()).dtype
-    for chunk, outputs in _computed(model, _in_background(order, CHUNK, features_of), dtype, {}):
+    for chunk, outputs in _computed(model, _in_background(groups, CHUNK, features_of), dtype, {}):
         for rows, features in outputs:
             for module in list(model)[1:]:
                 features = module(features)
@@ -205,7 +208,7 @@ def _outputs(
     work = read_characters(texts, limit)
     unit = "images" if isinstance(texts[0], Image) else "characters"
     with progress(f"encoding {role} texts", work.sum(), unit) as advance:
-        chunks = _in_background(longest_first(texts), size, features)
+        chunks = _in_background([longest_first(texts)], size, features)
         for chunk, outputs in _computed(model, chunks, dtype, keywords(model, 0, role)):
             yield chunk, _counted(outputs, work[chunk], advance)
 
@@ -226,7 +229,8 @@ def _computed(
     if device.type == "cpu":
         keep_freed()
     model.eval()
-    transformer = computing(model[0], dtype)
+    transformer: Callable[..., dict[str, Any]] = computing(model[0], dtype)
+    transformer = sharing(transformer) or transformer
     max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
 
     def outputs_of(prepared: Iterator[Features]) -> Iterator[Features]:
@@ -250,18 +254,29 @@ def _computed(
         yield chunk, outputs_of(_batches(features, len(chunk), max_tokens, max_items))
 
 
+def _by_query(order: np.ndarray, queries: Sequence[str]) -> list[np.ndarray]:
+    """The pairs in ``order`` of each query that has several, and the pairs of all others."""
+    counts = Counter(queries)
+    groups: dict[str | None, list[int]] = {}
+    for row in order.tolist():
+        query = queries[row]
+        groups.setdefault(query if counts[query] >= SEVERAL else None, []).append(row)
+    return [np.array(group) for group in groups.values()]
+
+
 def _in_background(
-    order: np.ndarray, size: int, features_of: Callable[[np.ndarray], dict[str, Any]]
+    groups: Sequence[np.ndarray], size: int, features_of: Callable[[np.ndarray], dict[str, Any]]
 ) -> Iterator[Chunk]:
-    """Chunks of ``order`` with their features; the next one is prepared in the background while the model computes."""
-    chunks = [order[start : start + size] for start in range(0, len(order), size)]
+    """Chunks of each group with their features; the next one is prepared in the background while the model computes."""
+    chunks = [group[start : start + size] for group in groups for start in range(0, len(group), size)]
     with ThreadPoolExecutor(1, "tokenise") as background:
-        submitted = deque([background.submit(features_of, chunk) for chunk in chunks[:1]])
-        for number, chunk in enumerate(chunks, start=1):
-            chunk_features = submitted.popleft().result()
-            if number < len(chunks):
-                submitted.append(background.submit(features_of, chunks[number]))
-            yield chunk, chunk_features
+        submitted = (background.submit(features_of, chunk) for chunk in chunks)
+        following = next(submitted, None)
+        for chunk in chunks:
+            assert following is not None
+            features = following.result()
+            following = next(submitted, None)
+            yield chunk, features
 
 
 def preprocess(
@@ -379,7 +394,9 @@ def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tenso
     return features["token_embeddings"][counts], counts.sum(dim=1)
 
 
-def _forward(first: nn.Module, batch: dict[str, Any], device: torch.device, **options: str) -> dict[str, Any]:
+def _forward(
+    first: Callable[..., dict[str, Any]], batch: dict[str, Any], device: torch.device, **options: str
+) -> dict[str, Any]:
     """The output of a first module, which takes more than features; its floats are float32."""
     features = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
     return floats_in_float32(first(features, **options))

@@ -4,16 +4,17 @@
                                                        and what each takes beyond making the token maps
     python tests/benchmarks/rerank.py batches          32 queries of 20 candidates one after another, and in one call
     python tests/benchmarks/rerank.py precision        the default verifier in fp32 and bf16: time, scores, area
+    python tests/benchmarks/rerank.py pylate           MaxSim beside PyLate's (`pip install pylate`), in turns
     python tests/benchmarks/rerank.py data/scifact     MaxSim over 300 queries with 100 candidates each, tokens cached
 
-The first two need no model: tokens are random. The last encodes SciFact once, which takes minutes; only the
-scoring from cached tokens is timed.
+The last encodes SciFact once, which takes minutes; only the scoring from cached tokens is timed. Without a model,
+tokens are random.
 """
 
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -27,10 +28,12 @@ from retrokit.data.beir import read_beir
 from retrokit.data.jsonl import read_jsonl
 from retrokit.metrics.separation import roc_auc
 from retrokit.ranking import reranking
-from retrokit.ranking.reranking.maps import MapReranker, all_maps, pad_tokens
+from retrokit.ranking.reranking.maps import MapReranker, TokenBlock, pad_tokens, pair_maps
+from retrokit.similarities.base import Role
 
 DIMENSION = 384
 QUERY_TOKENS, CANDIDATES, CANDIDATE_TOKENS = 32, 100, 128
+TURNS = 5
 VERIFIERS = ("mean", "maxsim", "soft", "cnn", "cnn:plain", "transformer", "transformer:plain")
 
 
@@ -64,7 +67,7 @@ def of_one_query() -> None:
     library = seconds(lambda: mean_maxsim(*tensors))
     print(f"{'library, mean_maxsim':24} {1e3 * library:8.2f} ms")
     blocks = pad_tokens(queries, encoder.device), pad_tokens(documents, encoder.device)
-    making = seconds(partial(all_maps, *blocks))
+    making = seconds(lambda: pair_maps(blocks[0].at(torch.from_numpy(rows)), blocks[1]))
     print(f"{'the token maps alone':24} {1e3 * making:8.2f} ms")
     for spec in VERIFIERS:
         reranker = MapReranker("", encoder, reranking.verifiers.create(spec))
@@ -107,6 +110,63 @@ def of_batches() -> None:
         print(f"{spec:12} {times}; scores differ by {apart:.1e} at most", flush=True)
 
 
+class TokensReranker(MapReranker):
+    """MaxSim over token embeddings that are there already, by text."""
+
+    def __init__(self, embeddings: dict[str, np.ndarray]) -> None:
+        super().__init__(
+            "", encoders.registry.create("static:dim=8", device="cpu"), reranking.verifiers.create("maxsim")
+        )
+        self.embeddings = embeddings
+
+    def tokens(self, texts: Sequence[str], role: Role) -> TokenBlock:
+        return pad_tokens([self.embeddings[text] for text in texts], self.device)
+
+
+def of_pylate() -> None:
+    """The scores of lists by both, each way from the same token embeddings."""
+    from pylate.rank import rerank
+    from pylate.scores import colbert_scores_pairwise
+
+    random = np.random.default_rng(0)
+    lengths = random.integers(8, 33, 32), random.integers(32, 257, 1000)
+    queries, documents = ({f"{i:04} " * count: unit(count, random) for i, count in enumerate(side)} for side in lengths)
+    names = list(documents)
+    lists = [[names[j] for j in random.choice(len(names), CANDIDATES, replace=False)] for _ in queries]
+    pairs = [(query, document) for query, candidates in zip(queries, lists, strict=True) for document in candidates]
+    reranker = TokensReranker(queries | documents)
+
+    def of_lists() -> np.ndarray:
+        ranked = rerank(lists, list(queries.values()), [[documents[name] for name in names] for names in lists])
+        scores = [{row["id"]: row["score"] for row in rows} for rows in ranked]
+        return np.array([row[name] for row, names in zip(scores, lists, strict=True) for name in names])
+
+    def of_pairs() -> np.ndarray:
+        sides = [queries[query] for query, _ in pairs], [documents[document] for _, document in pairs]
+        return colbert_scores_pairwise(*sides).numpy()
+
+    ways: dict[str, Callable[[], np.ndarray]] = {
+        "retrokit, score_pairs": lambda: reranker.score_pairs(*zip(*pairs, strict=True)),
+        "pylate, rank.rerank": of_lists,
+        "pylate, colbert_scores_pairwise": of_pairs,
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    scores = {}
+    for _ in range(TURNS + 1):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            scores[name] = way()
+            times[name].append(time.perf_counter() - began)
+    first, *others = ways
+    of_tokens = np.array([len(queries[query]) for query, _ in pairs])
+    for name in ways:
+        taken = median(times[name][1:])
+        print(f"{name:32} {taken:.3f} s, {taken / median(times[first][1:]):.2f} × retrokit's")
+    for name in others:
+        apart = np.abs(scores[first] - scores[name] / of_tokens).max()
+        print(f"{name}: scores, divided by the query's tokens, differ by {apart:.1e} at most")
+
+
 def of_precisions() -> None:
     """The default verifier on written paraphrases and near-misses, from texts to scores."""
     path = Path(__file__).parents[2] / "examples" / "near_misses" / "test.jsonl"
@@ -145,8 +205,8 @@ def of_a_set(folder: str, encoder: str = "minilm") -> None:
 
 if __name__ == "__main__":
     print(f"{torch.get_num_threads()} threads")
-    if sys.argv[1:] in (["batches"], ["precision"]):
-        {"batches": of_batches, "precision": of_precisions}[sys.argv[1]]()
+    if sys.argv[1:] in (["batches"], ["precision"], ["pylate"]):
+        {"batches": of_batches, "precision": of_precisions, "pylate": of_pylate}[sys.argv[1]]()
     elif len(sys.argv) > 1:
         of_a_set(*sys.argv[1:])
     else:

@@ -1,6 +1,7 @@
 """``generative``: scores are of transformers' own logits behind the published prompts, one pair at a time."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from transformers import (
     GemmaForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
@@ -21,6 +24,7 @@ from transformers import (
 )
 
 from retrokit.core.errors import UsageError
+from retrokit.encoders import prefixes
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.base import CUT
 from retrokit.ranking.reranking.generative import _token
@@ -153,6 +157,39 @@ def test_a_long_document_is_cut_before_the_end_of_the_prompt(folder):
     end = AutoTokenizer.from_pretrained(folder)(" end", add_special_tokens=False)["input_ids"]
     assert ids[-len(end) :] == end
     assert len(ids) == 24
+
+
+START = "the cat sees the dog near the river and the bird flies over the tree to find a fish in the house"
+
+
+@pytest.mark.parametrize(
+    ("config", "model", "options", "is_shared"),
+    [
+        (LlamaConfig, LlamaForCausalLM, {}, True),
+        (Qwen3Config, Qwen3ForCausalLM, {}, True),
+        (GemmaConfig, GemmaForCausalLM, {}, True),
+        (MistralConfig, MistralForCausalLM, {"sliding_window": 8}, False),
+    ],
+)
+def test_the_start_of_a_query_is_computed_once(tiny_llama, tmp_path, monkeypatch, config, model, options, is_shared):
+    folder = make(tiny_llama, tmp_path / "model", partial(config, **options), model)
+    template = START + " {query} D {document} ?"
+    reranker = registry.create(f'generative:{folder},template="{template}",yes=yes,no=no', device="cpu")
+    embedded: list[int] = []
+    embedding = reranker.model[0].model.get_input_embeddings()
+    embedding.register_forward_pre_hook(lambda module, inputs: embedded.append(inputs[0].numel()))
+    queries = [*QUERIES[:1] * 12, *QUERIES[1:2] * 9, *QUERIES[2:]]
+    documents = sentences(len(queries), seed=3)
+    scores = reranker.score_pairs(queries, documents)
+    shared = sum(embedded)
+    embedded.clear()
+    monkeypatch.setattr(prefixes, "WORTH", 10_000)
+    np.testing.assert_allclose(scores, reranker.score_pairs(queries, documents), rtol=1e-5, atol=1e-5)
+    assert (shared < 0.6 * sum(embedded)) == is_shared
+    begin = AutoTokenizer.from_pretrained(folder).bos_token
+    texts = [begin + template.format(query=q, document=d) for q, d in zip(queries, documents, strict=True)]
+    exact = np.array([expected(folder, text, "yes", "no") for text in texts])
+    np.testing.assert_allclose(scores, exact, atol=1e-5 * np.abs(exact).max())
 
 
 def test_a_folder_of_the_library_brings_its_own(folder, tmp_path):

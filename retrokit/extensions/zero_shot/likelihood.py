@@ -38,7 +38,7 @@ Unit = tuple[Ids, list[int]]
 class QueryLikelihood(ModelReranker):
     """Scores pairs by the mean log-likelihood of the query's tokens (natural logarithm, at most 0)."""
 
-    is_decoder = True
+    computes_once = "document"
 
     def __init__(self, spec: str, generator: Generator, template: str) -> None:
         super().__init__(spec, generator.model)

@@ -23,14 +23,15 @@ class Reranker(Protocol):
         listwise: whether a score is only a place in a list.
         computes_in: ``float32``, ``bfloat16`` or ``float16``; ``None``: unknown.
         keeps_itself: whether it stores its own work (:meth:`keep_in`); it then gets all lists at once.
-        is_decoder: whether each pair takes a pass of a language model; its scores are stored more often.
+        computes_once: ``query`` or ``document``, whose tokens a language model computes once for its pairs; scores
+            of such a model are stored more often. ``None``: it is none.
     """
 
     spec: str
     listwise: bool = True
     computes_in: str | None = None
     keeps_itself: bool = False
-    is_decoder: bool = False
+    computes_once: str | None = None
 
     @property
     def device(self) -> Any:

@@ -31,7 +31,7 @@ _INSTRUCTED = "instruction"  # the name of a prompt
 class GenerativeReranker(CrossEncoderReranker):
     """Scores pairs by logit(yes) − logit(no), or only by logit(yes)."""
 
-    is_decoder = True
+    computes_once = "query"
 
     def lengths(self, queries: Sequence[str], documents: Sequence[str]) -> list[int]:
         """Tokens of each pair in the template."""

@@ -43,7 +43,7 @@ class KeptReranker(Reranker):
         self.seconds = 0.0
         self._reranker = reranker
         self._store = store
-        self._block_pairs = DECODED_AT_ONCE if reranker.is_decoder else PAIRS_AT_ONCE
+        self._block_pairs = DECODED_AT_ONCE if reranker.computes_once else PAIRS_AT_ONCE
         self._shows_progress = not within
         if reranker.keeps_itself and not within:
             self._store = Shards(None)
@@ -89,11 +89,11 @@ class KeptReranker(Reranker):
         return self.rank_lists([query], [documents])[0]
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        if not self._reranker.is_decoder:
+        if self._reranker.computes_once != "document":
             return self._blocks(queries, lists, "queries")
         pair_queries, texts, ends = pairs_of(queries, lists)
         scores = np.empty(len(texts), np.float32)
-        order = sorted(range(len(texts)), key=texts.__getitem__)  # a document's tokens may serve several queries
+        order = sorted(range(len(texts)), key=texts.__getitem__)
         if order:
             ordered_queries = [pair_queries[pair] for pair in order]
             single_texts = [[texts[pair]] for pair in order]

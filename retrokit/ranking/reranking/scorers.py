@@ -79,14 +79,12 @@ def soft_alignment(
 class MeanOfMap(MapScorer):
     """F0."""
 
-    dense = 0.3
     forward = staticmethod(mean_of_map)
 
 
 class MaxSim(MapScorer):
     """F1."""
 
-    dense = 0.3
     forward = staticmethod(maxsim)
 
 
@@ -94,7 +92,6 @@ class SoftAlignment(MapScorer):
     """F2. λ and τ can be learned; λ counts from 0 and τ from 0.001 up."""
 
     cells = 2_000_000
-    dense = 0.5
 
     def __init__(self, **options: float) -> None:
         """``lambda`` and ``tau``."""
