@@ -24,6 +24,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import Advance, notice, progress
 from retrokit.data.images import Image
 from retrokit.encoders.base import Batch, read_characters
+from retrokit.encoders.precision import multiplies
 from retrokit.encoders.towers import keywords, tower_of
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -220,13 +221,15 @@ def _computed(
     model: SentenceTransformer | CrossEncoder, chunks: Iterator[Chunk], dtype: torch.dtype, options: Mapping[str, Any]
 ) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
     """Each chunk with the float32 outputs of the model's first module, which computes in ``dtype``."""
-    from retrokit.encoders.packed import computing
-
     device = model.device
     if device.type == "cpu":
         keep_freed()
     model.eval()
-    transformer = computing(model[0], dtype)
+    first = model[0]
+    if multiplies(first) or any(weight.dtype != dtype for weight in first.parameters()):
+        from retrokit.encoders.packed import computing
+
+        first = computing(first, dtype)
     max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
 
     def outputs_of(prepared: Iterator[Features]) -> Iterator[Features]:
@@ -235,7 +238,7 @@ def _computed(
         while batch_of_rows := waiting.pop() if waiting else next(prepared, None):
             rows, batch = batch_of_rows
             try:
-                features = _forward(transformer, batch, device, **options)
+                features = _forward(first, batch, device, **options)
             except torch.OutOfMemoryError:
                 waiting += _halves(rows, batch, device)
                 if _is_by_items(batch, len(rows)):

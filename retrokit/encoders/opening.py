@@ -21,12 +21,20 @@ import torch
 from retrokit.core.errors import DataError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
-from retrokit.core.registry import Spec, importing
+from retrokit.core.registry import Spec, imported, importing
 from retrokit.data.runs import read_run
 from retrokit.encoders import registry
 from retrokit.encoders.base import Batch, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
 from retrokit.encoders.fingerprint import PACKAGES, code_of
-from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, similarity_of, stands_alone
+from retrokit.encoders.folders import (
+    below,
+    check_folder,
+    check_minilm,
+    minilm_path,
+    similarity_of,
+    source_of,
+    stands_alone,
+)
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
 from retrokit.encoders.prompts import family_of, similar_family
 from retrokit.encoders.store import open_cache
@@ -53,6 +61,12 @@ def clip(path: str, device: str | None = None, **options: Any) -> Encoder:
     return _opened(f"clip:{path}", path, device, {**options, "images": True})
 
 
+def static(dim: int, tokenizer: str, device: str | None = None, **options: Any) -> Encoder:
+    """A table of token embeddings with fresh weights, with the tokenizer of an encoder, a folder or a hub id."""
+    path = source_of(tokenizer)
+    return _remembered(f"static:{dim}", path, device, {"dim": dim, **options}, "retrokit.encoders.tables:static")
+
+
 def load_run(folder: str, device: str | None = None) -> Encoder:
     """A finished run as an encoder, with the similarity that it was trained with.
 
@@ -68,15 +82,25 @@ def _opened(
     name: str, path: str, device: str | None, options: dict[str, Any], before: Callable[[], None] = lambda: None
 ) -> Encoder:
     """The encoder of a folder, loaded (after ``before``) or remembered; or of a hub id, loaded."""
+    check_folder(path)
+    return _remembered(name, path, device, options, "retrokit.encoders.loading:load_model", before)
+
+
+def _remembered(
+    name: str,
+    path: str,
+    device: str | None,
+    options: dict[str, Any],
+    loader: str,
+    before: Callable[[], None] = lambda: None,
+) -> Encoder:
+    """The encoder that the function ``loader`` makes, or what is remembered of it."""
 
     def load() -> TorchEncoder:
         before()
-        with importing():
-            from retrokit.encoders.loading import load_model
+        loaded: TorchEncoder = imported(loader)(name, path, device, **options)
+        return loaded
 
-        return load_model(name, path, device, **options)
-
-    check_folder(path)
     cache = open_cache()
     if cache is None or not stands_alone(path):
         return _announced(name, load())

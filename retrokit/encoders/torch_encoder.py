@@ -262,11 +262,9 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     @property
     def tells_roles_apart(self) -> bool:
-        from sentence_transformers.base.modules import Transformer
-        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
+        first = self._model[0]
         alike = (
-            isinstance(self._model[0], (Transformer, StaticEmbedding))
+            (hasattr(first, "auto_model") or hasattr(first, "embedding"))
             and self.prompts["query"] == self.prompts["document"]
             and self.max_length("query") == self.max_length("document")
         )
