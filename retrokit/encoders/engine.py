@@ -384,8 +384,12 @@ def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tenso
 
 def _forward(first: nn.Module, batch: dict[str, Any], device: torch.device, **options: str) -> dict[str, Any]:
     """The output of a first module, which takes more than features; its floats are float32."""
-    features = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
-    return floats_in_float32(first(features, **options))
+    return floats_in_float32(first(on_device(batch, device), **options))
+
+
+def on_device(features: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The features, their tensors on ``device``."""
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in features.items()}
 
 
 def floats_in_float32(features: dict[str, Any]) -> dict[str, Any]:
