@@ -26,6 +26,7 @@ from retrokit.encoders.checks import UNUSED, check_parts, positions_of, whole_we
 from retrokit.encoders.folders import (
     check_is_there,
     check_kind,
+    check_minilm,
     loading,
     no_model,
     run_similarity,
@@ -95,6 +96,12 @@ def load_model(
         remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
     encoder.assumed = "; ".join(filter(None, remarks))
     return encoder
+
+
+def load_minilm(name: str, path: str, device: str | None, **options: Any) -> TorchEncoder:
+    """As :func:`load_model`, of the files that were published."""
+    check_minilm(path)
+    return load_model(name, path, device, **options)
 
 
 def _transformer_options(

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import (
     below,
     check_folder,
-    check_minilm,
     minilm_path,
     similarity_of,
     source_of,
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 def minilm(device: str | None = None, **options: Any) -> Encoder:
     """all-MiniLM-L6-v2, from the installed weights package if there, else from the hub."""
     path = minilm_path()
-    return _opened("minilm", path, device, options, before=partial(check_minilm, path))
+    return _opened("minilm", path, device, options, "load_minilm")
 
 
 def model(path: str, device: str | None = None, **options: Any) -> Encoder:
@@ -78,26 +76,16 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
     return encoder
 
 
-def _opened(
-    name: str, path: str, device: str | None, options: dict[str, Any], before: Callable[[], None] = lambda: None
-) -> Encoder:
-    """The encoder of a folder, loaded (after ``before``) or remembered; or of a hub id, loaded."""
+def _opened(name: str, path: str, device: str | None, options: dict[str, Any], loader: str = "load_model") -> Encoder:
+    """The encoder of a folder, loaded or remembered; or of a hub id, loaded."""
     check_folder(path)
-    return _remembered(name, path, device, options, "retrokit.encoders.loading:load_model", before)
+    return _remembered(name, path, device, options, f"retrokit.encoders.loading:{loader}")
 
 
-def _remembered(
-    name: str,
-    path: str,
-    device: str | None,
-    options: dict[str, Any],
-    loader: str,
-    before: Callable[[], None] = lambda: None,
-) -> Encoder:
+def _remembered(name: str, path: str, device: str | None, options: dict[str, Any], loader: str) -> Encoder:
     """The encoder that the function ``loader`` makes, or what is remembered of it."""
 
     def load() -> TorchEncoder:
-        before()
         loaded: TorchEncoder = imported(loader)(name, path, device, **options)
         return loaded
 

@@ -93,23 +93,14 @@ class PlainEncoder(TorchEncoder):
         tokenizer = imported(settings["tokenizer"]).from_pretrained(path)
         lengths = {role: traits.max_length(role) for role in ("query", "document")}
         first = PlainTokenModel(model.eval(), tokenizer, lengths)
-        plain: Any = PlainModel([first, PlainPooling(settings["pooling"])])
+        prompts = {**traits.task_prompts, **traits.prompts}
+        plain: Any = PlainModel([first, PlainPooling(settings["pooling"])], prompts=prompts)
         super().__init__(traits.spec, plain, traits.similarity, traits.had_normalize)
         self._traits = traits
 
     @property
     def dimension(self) -> int:
         return int(self._traits.dimension)
-
-    @property
-    def prompts(self) -> Mapping[str, str | None]:
-        prompts: Mapping[str, str | None] = self._traits.prompts
-        return prompts
-
-    @property
-    def task_prompts(self) -> Mapping[str, str]:
-        prompts: Mapping[str, str] = self._traits.task_prompts
-        return prompts
 
     def fingerprint(self) -> str:
         return str(self._traits.fingerprint())

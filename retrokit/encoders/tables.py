@@ -69,7 +69,7 @@ class PlainModel(nn.Sequential):
         self,
         modules: Sequence[nn.Module],
         device: str = "cpu",
-        prompts: Mapping[str, str] | None = None,
+        prompts: Mapping[str, str | None] | None = None,
         default_prompt_name: str | None = None,
         similarity_fn_name: str | None = None,
         truncate_dim: int | None = None,

@@ -302,10 +302,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def transformers(self) -> list[Transformer]:
         """The transformer of each tower; raises :class:`UsageError` if there is none."""
-        from sentence_transformers.base.modules import Transformer
-
         firsts = list({id(tower[0]): tower[0] for tower in towers(self._model)}.values())
-        if not all(isinstance(first, Transformer) and gives_tokens(first) for first in firsts):
+        if not all(hasattr(first, "auto_model") and gives_tokens(first) for first in firsts):
             raise UsageError(f"{self.spec} has no layers: it is not a transformer")
         return firsts
 
