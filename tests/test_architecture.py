@@ -338,14 +338,15 @@ def test_help_imports_nothing_heavy(arguments, shows):
 # --- what a command imports to compute
 
 CACHE = {"torch", "numpy"}
+EVALUATED = CACHE | {"pytrec_eval"}
 TABLE = CACHE | {"transformers", "tokenizers", "huggingface_hub", "PIL"}
 TRANSFORMER = TABLE | {"safetensors", "accelerate", "scipy"}
 USED = {
-    "eval {bert} --on beir:{data}": CACHE,
-    "eval static:8 --on beir:{data}": CACHE,
+    "eval {bert} --on beir:{data}": EVALUATED,
+    "eval static:8 --on beir:{data}": EVALUATED,
     "search {bert} --corpus {data} --queries {data}": CACHE,
-    "rerank static:8 --on beir:{data} --with {bert}": CACHE,
-    "probe magnitude {bert} --on beir:{data}": CACHE,
+    "rerank static:8 --on beir:{data} --with {bert}": EVALUATED,
+    "probe magnitude {bert} --on beir:{data}": EVALUATED,
     "search static:8 --corpus {data} --query new": TABLE,
     "search {bert} --corpus {data} --query new": TRANSFORMER,
     "finetune static:8 --data {data}/pairs.jsonl --dry-run": TABLE | {"safetensors"},
