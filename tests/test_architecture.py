@@ -345,12 +345,12 @@ USED = {
     "eval {bert} --on beir:{data}": EVALUATED,
     "eval static:8 --on beir:{data}": EVALUATED,
     "search {bert} --corpus {data} --queries {data}": CACHE,
-    "rerank static:8 --on beir:{data} --with {bert}": EVALUATED,
+    "rerank static:8 --on beir:{data} --with {bert}": EVALUATED | {"scipy"},
     "probe magnitude {bert} --on beir:{data}": EVALUATED,
     "search static:8 --corpus {data} --query new": TABLE,
     "search {bert} --corpus {data} --query new": TRANSFORMER,
-    "finetune static:8 --data {data}/pairs.jsonl --dry-run": TABLE | {"safetensors"},
-    "augment crops {data}/texts.jsonl": {"numpy"},
+    "finetune static:8 --data {data}/pairs.jsonl --batch-size 8 --dry-run": TABLE | {"safetensors"},
+    "augment crops {data}/texts.jsonl --sentences 1 --min-chars 5": {"numpy"},
 }
 """Of those that are slow to import, what a command may load whose vectors are in the cache, but for a ``new`` query."""
 
@@ -401,7 +401,7 @@ def stop(*_):
 TableTrainer.training_step = stop
 """
     code = RUN.replace("import runpy, sys\n", f"import runpy, sys\n{stop}")
-    command = ["finetune", "static:8", "--data", str(small / "pairs.jsonl"), "-o", str(tmp_path / "run")]
-    names, _ = imports_of(code, *command)
+    command = ["finetune", "static:8", "--data", str(small / "pairs.jsonl"), "--batch-size", "8"]
+    names, _ = imports_of(code, *command, "-o", str(tmp_path / "run"))
     assert "accelerate" in names, "it has come to the first step"
     assert not names & {"sentence_transformers", "sklearn"}

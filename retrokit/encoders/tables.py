@@ -97,12 +97,14 @@ class PlainModel(nn.Sequential):
 
     def preprocess(self, texts: Sequence[str], prompt: str | None = None, **options: Any) -> dict[str, Any]:
         """The features of texts."""
-        features: dict[str, Any] = self[0].preprocess(texts, prompt, **options)
+        first: Any = self[0]
+        features: dict[str, Any] = first.preprocess(texts, prompt, **options)
         return features
 
     def get_embedding_dimension(self) -> int:
         """Dimensions of an embedding."""
-        return int(self[0].get_embedding_dimension())
+        first: Any = self[0]
+        return int(first.get_embedding_dimension())
 
     def save(self, folder: str, **options: Any) -> None:
         """Save it as the library's model."""
