@@ -239,13 +239,14 @@ def full(value: Any) -> Tensor:
     return whole_tensor
 
 
-def part_of(value: Tensor, like: Tensor) -> Tensor:
+def part_of(value: Tensor, like: Any) -> Tensor:
     """The part of the first process's ``value`` that this process has of ``like``."""
     if not is_part(like) or value.shape != like.shape:
         return value
     from torch.distributed.tensor import distribute_tensor
 
-    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+    part: Tensor = distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+    return part
 
 
 def whole(module: nn.Module) -> Any:
