@@ -26,7 +26,8 @@ from tests.samples import all_samples
 
 PRELOADED = [
     *("retrokit.cli.entry", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
-    "retrokit.core.figures",
+    *("retrokit.training.table_trainer", "retrokit.training.callback", "retrokit.encoders.saving"),
+    *("retrokit.encoders.loading", "retrokit.core.figures"),
     *(module for modules in all_samples().preloads.values() for module in modules),
 ]
 

@@ -2,10 +2,12 @@
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -19,7 +21,9 @@ from retrokit.encoders import registry as encoders
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.retrieval.base import Index, Searcher
 from retrokit.similarities import registry as similarities
-from tests.forked_python import light_python
+from tests.evaluation.fakes import write_folder
+from tests.forked_python import light_python, python
+from tests.models import sentences
 from tests.samples import EXTENSIONS
 
 PACKAGE = Path(retrokit.__file__).parent
@@ -329,3 +333,75 @@ def test_help_imports_nothing_heavy(arguments, shows):
     names, output = imports_of(code, *arguments)
     assert shows in output
     assert names & HEAVY == set()
+
+
+# --- what a command imports to compute
+
+CACHE = {"torch", "numpy"}
+EVALUATED = CACHE | {"pytrec_eval"}
+TABLE = CACHE | {"transformers", "tokenizers", "huggingface_hub", "PIL"}
+TRANSFORMER = TABLE | {"safetensors", "accelerate", "scipy"}
+USED = {
+    "eval {bert} --on beir:{data}": EVALUATED,
+    "eval static:8 --on beir:{data}": EVALUATED,
+    "search {bert} --corpus {data} --queries {data}": CACHE,
+    "rerank static:8 --on beir:{data} --with {bert}": EVALUATED | {"scipy"},
+    "probe magnitude {bert} --on beir:{data}": EVALUATED,
+    "search static:8 --corpus {data} --query new": TABLE,
+    "search {bert} --corpus {data} --query new": TRANSFORMER,
+    "finetune static:8 --data {data}/pairs.jsonl --batch-size 8 --dry-run": TABLE | {"safetensors"},
+    "augment crops {data}/texts.jsonl --sentences 1 --min-chars 5": {"numpy"},
+}
+"""Of those that are slow to import, what a command may load whose vectors are in the cache, but for a ``new`` query."""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BEIR folder, with texts and pairs to train on."""
+    texts = sentences(24, seed=1)
+    documents = {f"d{number}": text for number, text in enumerate(texts)}
+    queries = {f"q{number}": " ".join(text.split()[:4]) for number, text in enumerate(texts)}
+    judgements = {f"q{number}": {f"d{number}": 1} for number in range(len(texts))}
+    folder = write_folder(tmp_path_factory.mktemp("data") / "small", documents, queries, judgements)
+    pairs = [{"anchor": text, "positive": f"so {text}"} for text in texts]
+    for name, rows in (("texts", [{"text": f"{text}. {text}."} for text in texts]), ("pairs", pairs)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def warm(small: Path, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The cache has the traits of the encoders, and their vectors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETROKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        command = [python(), "-m", "retrokit", "rerank", "static:8", "--on", f"beir:{small}", "--with", str(tiny_bert)]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+        command = [python(), "-m", "retrokit", "eval", str(tiny_bert), "--on", f"beir:{small}"]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+        yield
+
+
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("command", USED)
+def test_a_command_imports_what_it_uses(command, small, tiny_bert):
+    names, _ = imports_of(RUN, *command.format(bert=tiny_bert, data=small).split())
+    assert names & HEAVY <= USED[command]
+
+
+def test_a_table_is_trained_without_the_library(small, tmp_path):
+    stop = f"""
+import os
+from retrokit.training.table_trainer import TableTrainer
+
+def stop(*_):
+    {REPORT}
+    sys.stdout.flush()
+    os._exit(0)
+
+TableTrainer.training_step = stop
+"""
+    code = RUN.replace("import runpy, sys\n", f"import runpy, sys\n{stop}")
+    command = ["finetune", "static:8", "--data", str(small / "pairs.jsonl"), "--batch-size", "8"]
+    names, _ = imports_of(code, *command, "-o", str(tmp_path / "run"))
+    assert "accelerate" in names, "it has come to the first step"
+    assert not names & {"sentence_transformers", "sklearn"}

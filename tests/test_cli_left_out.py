@@ -250,7 +250,7 @@ class Made:
 
 
 def test_static_without_the_tokenizer_of_minilm_names_the_way_out(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr("retrokit.encoders.loading.minilm_path", lambda: "sentence-transformers/all-MiniLM-L6-v2")
+    monkeypatch.setattr("retrokit.encoders.folders.minilm_path", lambda: "sentence-transformers/all-MiniLM-L6-v2")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(MissingExtra) as raised:
         encoders.registry.create("static")

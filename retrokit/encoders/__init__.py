@@ -146,7 +146,7 @@ registry = EncoderRegistry(
         Entry(
             "static",
             "a table of token embeddings with fresh weights",
-            f"{_LOADING}:static",
+            f"{_OPENING}:static",
             (
                 Param("dim", 768, minimum=1, maximum=65536, help="embedding dimensions"),
                 Param("tokenizer", "minilm", help="encoder, folder or hub id whose tokenizer it uses"),

@@ -187,7 +187,9 @@ class CachedEncoder(EncoderView, LayeredEncoder):
                 is_cut = np.full(len(missing), _UNKNOWN)
             return list(is_cut.reshape(-1, 1, 1))
 
-        identity = self._identity_for(items, role) if self.max_length(role) is not None else None
+        if self.max_length(role) is None:
+            return Encoder.cut(self, items, role)
+        identity = self._identity_for(items, role)
         if identity is None:
             return self._encoder.cut(items, role)
         arrays = Store(self._cache, {**identity, "dimension": 1}, self.spec, CUT).arrays(items, role, make)

@@ -24,7 +24,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import Advance, notice, progress
 from retrokit.data.images import Image
 from retrokit.encoders.base import Batch, read_characters
-from retrokit.encoders.prefixes import sharing
+from retrokit.encoders.precision import multiplies
 from retrokit.encoders.towers import keywords, tower_of
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -74,6 +74,8 @@ def batches(
 def pair_scores(model: CrossEncoder, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
     """The scores of query i with document i by a cross-encoder, after its activation: float32 ``[n]`` of one output,
     else ``[n, outputs]``, as ``CrossEncoder.predict`` gives them. The first module computes in its weights' type."""
+    from retrokit.encoders.prefixes import sharing
+
     prompt = None if model.default_prompt_name is None else model.prompts[model.default_prompt_name]
     order = longest_first([query + document for query, document in zip(queries, documents, strict=True)])
     groups = _by_query(order, queries) if sharing(model[0]) else [order]
@@ -223,14 +225,17 @@ def _computed(
     model: SentenceTransformer | CrossEncoder, chunks: Iterator[Chunk], dtype: torch.dtype, options: Mapping[str, Any]
 ) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
     """Each chunk with the float32 outputs of the model's first module, which computes in ``dtype``."""
-    from retrokit.encoders.packed import computing
-
     device = model.device
     if device.type == "cpu":
         keep_freed()
     model.eval()
-    transformer: Callable[..., dict[str, Any]] = computing(model[0], dtype)
-    transformer = sharing(transformer) or transformer
+    first: Callable[..., dict[str, Any]] = model[0]
+    if multiplies(model[0]) or any(weight.dtype != dtype for weight in model[0].parameters()):
+        from retrokit.encoders.packed import computing
+        from retrokit.encoders.prefixes import sharing
+
+        first = computing(model[0], dtype)
+        first = sharing(first) or first
     max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
 
     def outputs_of(prepared: Iterator[Features]) -> Iterator[Features]:
@@ -239,7 +244,7 @@ def _computed(
         while batch_of_rows := waiting.pop() if waiting else next(prepared, None):
             rows, batch = batch_of_rows
             try:
-                features = _forward(transformer, batch, device, **options)
+                features = _forward(first, batch, device, **options)
             except torch.OutOfMemoryError:
                 waiting += _halves(rows, batch, device)
                 if _is_by_items(batch, len(rows)):
@@ -398,8 +403,12 @@ def _forward(
     first: Callable[..., dict[str, Any]], batch: dict[str, Any], device: torch.device, **options: str
 ) -> dict[str, Any]:
     """The output of a first module, which takes more than features; its floats are float32."""
-    features = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
-    return floats_in_float32(first(features, **options))
+    return floats_in_float32(first(on_device(batch, device), **options))
+
+
+def on_device(features: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The features, their tensors on ``device``."""
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in features.items()}
 
 
 def floats_in_float32(features: dict[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,15 @@ def check_minilm(path: str, weights: bool = True) -> None:
         raise DataError(path, f"is not minilm as published: a file is damaged, missing or added; {MINILM_AGAIN}")
 
 
+def source_of(name: str) -> str:
+    """The folder or hub id of a model of which all but the weights is read."""
+    if name != "minilm":
+        return name
+    path = minilm_path()
+    check_minilm(path, weights=False)
+    return path
+
+
 def check_folder(path: str) -> None:
     """Raise :class:`DataError` for a folder without a model at its top; say so of a run that lost its description."""
     if not os.path.isdir(path):

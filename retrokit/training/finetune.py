@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import encoders, evaluation, similarities
 from retrokit.core.errors import DataError, UsageError
@@ -26,6 +24,7 @@ from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
+from retrokit.encoders.tables import is_table
 from retrokit.probing.settings import PAIRS, UNDECIDED
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
@@ -74,11 +73,13 @@ from retrokit.training.run import (
     provenance,
     training_precision,
 )
-from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer
 
-if TYPE_CHECKING:  # a run on pairs loads no augmentation, and one without held-out examples no task
+if TYPE_CHECKING:  # a run on pairs loads no augmentation, one without held-out examples no task, a plan no trainer
+    from sentence_transformers import SentenceTransformer
+
     from retrokit.augmentation.online import Augmentation, Masking
     from retrokit.training.held_out import HeldOut
+    from retrokit.training.trainer import Options, RunTrainer
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,9 @@ class Plan(Job):
         rates = {"": self.config.lr}
         if self.config.sim_lr is not None:
             rates[f"{len(self.model) - 1}.similarity."] = self.config.sim_lr
-        by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and self.device.type == "cpu"
+        from retrokit.training.trainer import FinetuneTrainer
+
+        by_rows = is_table(self.model[0]) and self.batches.world == 1 and self.device.type == "cpu"
         kind = FinetuneTrainer
         if by_rows:
             from retrokit.training.table_trainer import TableTrainer

@@ -9,13 +9,12 @@ parts with little padding; the loss is that of the whole batch.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
-from sentence_transformers.base.losses.gradcache import CachedLossMixin
-from sentence_transformers.util import all_gather, all_gather_with_grad
 from torch import Tensor, nn
 
 from retrokit import encoders
@@ -72,7 +71,7 @@ class Guide(nn.Module):
         return masked / seen if seen else None
 
 
-class PreparedLoss(CachedLossMixin, nn.Module):
+class PreparedLoss(nn.Module):
     """Base of all: embeds queries and documents, whole or in cached mini-batches, and compares them.
 
     Args:
@@ -104,7 +103,8 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         self._guided = [features.pop("guide") for features in sentence_features if "guide" in features]
         by_length, self._places = zip(*map(_by_length, sentence_features), strict=True)
         if self.mini_batch_size:
-            return self.forward_cached(by_length, labels)  # type: ignore[operator] # the library is untyped
+            loss: Tensor = self.in_parts.forward_cached(by_length, labels)
+            return loss
         return self.calculate_loss([self._embed(features) for features in by_length], labels)
 
     def _embed(self, features: dict[str, Any]) -> list[Tensor]:
@@ -119,8 +119,15 @@ class PreparedLoss(CachedLossMixin, nn.Module):
             dist.all_reduce(agreed, dist.ReduceOp.MIN)
             count = min(-int(agreed[0]), int(agreed[1]))
             ranges = list(pairwise([ranges[-1][1] * number // count for number in range(count + 1)]))
-        parts = (self.embed_minibatch(features, *bounds, with_grad=True, copy_random_state=False) for bounds in ranges)  # type: ignore[operator] # as above
-        return [embeddings for embeddings, _ in parts]
+        embed = partial(self.in_parts.embed_minibatch, features, with_grad=True, copy_random_state=False)
+        return [embed(*bounds)[0] for bounds in ranges]
+
+    @cached_property
+    def in_parts(self) -> Any:
+        """Embeds a batch in parts, by the library."""
+        from retrokit.training.caching import InParts
+
+        return InParts(self)
 
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
@@ -336,6 +343,8 @@ def _gathered_queries(queries: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Ten
     columns = torch.arange(len(queries), device=queries.device) + rank * len(queries)
     if world == 1:
         return queries, ids, columns
+    from sentence_transformers.util import all_gather, all_gather_with_grad
+
     return all_gather_with_grad(queries), all_gather(ids), columns
 
 
@@ -349,6 +358,8 @@ def _gathered_documents(documents: Tensor, ids: Tensor, count: int) -> tuple[Ten
     columns = torch.arange(count, device=documents.device) + rank * count
     if world == 1:
         return documents, ids, columns
+    from sentence_transformers.util import all_gather, all_gather_with_grad
+
     most_negatives = torch.tensor([len(documents) - count])  # by the CPUs, so that no GPU is waited for
     dist.all_reduce(most_negatives, dist.ReduceOp.MAX)
     missing = int(most_negatives) - (len(documents) - count)

@@ -5,11 +5,16 @@ autograd stores is within 30% of the formula for BERT, RoBERTa, DistilBERT, Mode
 Qwen3 and Gemma 3. Frozen layers count as trained ones, and temporary memory does not count.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 BYTES_PER_FEATURE, BYTES_PER_FEATURE_MIXED = 5.2, 3.5  # in float32, and under autocast
 BYTES_PER_ATTENTION = 12  # attention with dropout stores its probabilities and its mask

@@ -1,21 +1,18 @@
 """From an encoder to the model under training (its modules and the similarity, parts frozen, LoRA or dropout
 added), and back to the stock model that is saved."""
 
+from __future__ import annotations
+
 import copy
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import send_to_device
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Normalize
-from sentence_transformers.sentence_transformer.modules import Dropout, StaticEmbedding
 from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -24,13 +21,15 @@ from retrokit.data.jsonl import read_json
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.modules import Prepare
-from retrokit.encoders.packed import cast
-from retrokit.encoders.saving import save_model
+from retrokit.encoders.preparing import Preparing
+from retrokit.encoders.tables import is_table
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import with_modules
 from retrokit.similarities.base import Similarity
 from retrokit.training.processes import part_of
+
+if TYPE_CHECKING:  # a table is trained without the library until it is saved
+    from sentence_transformers import SentenceTransformer
 
 ALL = "all-linear"
 RATE, STATIC_RATE = 2e-5, 0.05
@@ -68,7 +67,7 @@ class LowRank:
         """
         from peft import LoraConfig, inject_adapter_in_model, prepare_model_for_kbit_training
 
-        if isinstance(first, StaticEmbedding):
+        if is_table(first):
             raise UsageError(f"`lora=`: {name} is a table of embeddings and has no linear layers")
         if hasattr(first, "sub_modules"):
             raise UsageError(f"`lora=`: {name} begins with a Router; leave out `lora=`")
@@ -108,6 +107,8 @@ class LowRank:
 
 def _linear_layers(transformer: nn.Module) -> list[str]:
     """Their paths."""
+    from transformers.pytorch_utils import Conv1D
+
     return [path for path, module in transformer.named_modules() if isinstance(module, (nn.Linear, Conv1D))]
 
 
@@ -159,7 +160,7 @@ def build(
     _set_precision(trained, encoder.spec, base is not None, dtype)
     if dropout is not None:
         _set_dropout(trained, dropout)  # before LoRA, which has its own
-        if isinstance(modules[0], StaticEmbedding):
+        if is_table(modules[0]):
             modules.append(Dropout(dropout))
     is_trainable = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
     if checkpointed:
@@ -169,12 +170,12 @@ def build(
     return with_modules(trained, [*modules, prepare.to(encoder.device)]), prepare.similarity
 
 
-def _prepare_module(encoder: Encoder, spec: str, prefixes: Sequence[int]) -> Prepare:
+def _prepare_module(encoder: Encoder, spec: str, prefixes: Sequence[int]) -> Preparing:
     """The module of the similarity ``spec`` for the encoder's embedding and its ``prefixes``."""
     sizes = None
     if prefixes or encoder.to_train().model.truncate_dim:
         sizes = sorted({*prefixes, encoder.dimension})
-    prepare = Prepare(spec, sizes)
+    prepare = Preparing(spec, sizes)
     for size in sizes or [encoder.dimension]:
         if size > encoder.dimension:
             raise UsageError(f"`matryoshka=` {size}: {encoder.spec} has {encoder.dimension} dimensions")
@@ -196,6 +197,8 @@ def _set_precision(trained: SentenceTransformer, name: str, has_adapter: bool, d
     if is_quantized(trained[0]):
         trained[0].register_forward_hook(_in_float32)
     elif has_adapter and dtype != torch.float32:
+        from retrokit.encoders.packed import cast
+
         cast(trained[0], dtype)
         trained[0].register_forward_hook(_in_float32)
     elif any(weight.is_floating_point() and weight.dtype != torch.float32 for weight in trained.parameters()):
@@ -225,9 +228,21 @@ def check_weights(model: nn.Module, source: str | Path) -> None:
             raise DataError(source, f"weights are not finite: {name}")
 
 
+class Dropout(nn.Module):
+    """Dropout of a table's embeddings, while it is trained."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(probability)
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Replace the embeddings of texts."""
+        return {**features, "sentence_embedding": self.dropout(features["sentence_embedding"])}
+
+
 def learning_rate(model: SentenceTransformer) -> float:
     """The default for a model."""
-    return STATIC_RATE if isinstance(model[0], StaticEmbedding) else RATE
+    return STATIC_RATE if is_table(model[0]) else RATE
 
 
 def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Sequence[str]]) -> None:
@@ -236,7 +251,7 @@ def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Seque
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for role, items in zip(("query", "document"), sample, strict=True):
-            features = send_to_device(engine.preprocess(model, items, None, role), model.device)
+            features = engine.on_device(engine.preprocess(model, items, None, role), model.device)
             model({**features, "task": role})["sentence_embedding"].sum().backward()
     for parameter in model.parameters():
         if parameter.grad is None:
@@ -253,6 +268,11 @@ def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
 
 def export(model: SentenceTransformer, folder: Path) -> None:
     """Save the model under training for use: stock modules wherever they express the similarity."""
+    from sentence_transformers.base.modules import Normalize
+
+    from retrokit.encoders.modules import Prepare
+    from retrokit.encoders.saving import save_model
+
     *modules, prepare = list(model)
     similarity = prepare.similarity
     final_modules = [module for module in modules if not isinstance(module, Dropout)]
@@ -314,7 +334,7 @@ def restrict(
         lora.add(first, name, seed, base)
     if freeze is None:
         return True
-    if isinstance(first, StaticEmbedding):
+    if is_table(first):
         raise UsageError(f"`freeze=` {freeze}: {name} is a table of embeddings; nothing would be left to train")
     layers = _layers_of(first, name)
     count = _frozen_layers(freeze, len(layers), name)

@@ -8,6 +8,8 @@ Processes may share a model's weights, gradients and optimizer states, each a pa
 updated to evaluate and to save.
 """
 
+from __future__ import annotations
+
 import copy
 import functools
 import os
@@ -16,16 +18,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from retrokit.core.errors import Interrupted, RetrokitError, UsageError
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 PATIENCE = timedelta(days=30)  # the others wait while the first one evaluates and writes
 LINGER = 2.0  # seconds in which the process that reports an error ends before the others
@@ -175,6 +177,8 @@ def set_up(accelerator: Accelerator, model: nn.Module) -> None:
     """
     if not is_sharded():
         return
+    from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+
     plugin = accelerator.state.fsdp_plugin
     plugin.mixed_precision_policy = None
     plugin.cpu_ram_efficient_loading = False  # every process has the weights already
@@ -224,16 +228,25 @@ class WholeCopy:
             self.whole.to("cpu")
 
 
-def full(value: Tensor) -> Tensor:
+def is_part(value: Any) -> bool:
+    """Whether a tensor is this process's part of one."""
+    return hasattr(value, "device_mesh")
+
+
+def full(value: Any) -> Tensor:
     """The whole of a tensor of which each process has a part."""
-    return value.full_tensor() if isinstance(value, DTensor) else value
+    whole_tensor: Tensor = value.full_tensor() if is_part(value) else value
+    return whole_tensor
 
 
-def part_of(value: Tensor, like: Tensor) -> Tensor:
+def part_of(value: Tensor, like: Any) -> Tensor:
     """The part of the first process's ``value`` that this process has of ``like``."""
-    if not isinstance(like, DTensor) or value.shape != like.shape:
+    if not is_part(like) or value.shape != like.shape:
         return value
-    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+    from torch.distributed.tensor import distribute_tensor
+
+    part: Tensor = distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+    return part
 
 
 def whole(module: nn.Module) -> Any:
@@ -247,7 +260,7 @@ def whole(module: nn.Module) -> Any:
 def whole_states(optimizer: Any) -> dict[str, Any]:
     """The state of an optimizer with whole tensors; in every process."""
     # to the CPU one by one: a GPU has no room for all
-    return _changed(optimizer.state_dict(), lambda _, value: full(value).cpu() if isinstance(value, DTensor) else value)
+    return _changed(optimizer.state_dict(), lambda _, value: full(value).cpu() if is_part(value) else value)
 
 
 def parts_of_states(states: dict[str, Any], optimizer: Any) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """A run from its plan to its model folder: new or resumed, stopped or finished, in one process or several."""
 
+from __future__ import annotations
+
 import os
 import platform
 import subprocess
@@ -11,7 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -20,6 +22,7 @@ from retrokit.core.errors import DataError, Interrupted, UsageError, disk_errors
 from retrokit.core.interrupts import CtrlC, stopping_by
 from retrokit.core.notices import notice, progress
 from retrokit.core.processor import processor_in_words
+from retrokit.core.registry import importing
 from retrokit.core.version import __version__
 from retrokit.data.pairs import Source
 from retrokit.data.pairs import registry as training_data
@@ -27,12 +30,13 @@ from retrokit.data.runs import Run, step_of
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.training.batches import Batches
-from retrokit.training.callback import TrainingCallback, seconds_per_step, tracking
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
 from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, process_count
 from retrokit.training.run_folder import RunFolder, check_state, staged_in
-from retrokit.training.trainer import Options, RunTrainer
+
+if TYPE_CHECKING:  # a plan that is not carried out loads no trainer
+    from retrokit.training.trainer import Options, RunTrainer
 
 FEW_STEPS = 30
 """Steps of a time budget below which a run is unlikely to gain anything, warm-up and decay included."""
@@ -77,6 +81,8 @@ class Job(ABC):
         steps = self.preflight.steps
         if "total" in steps:
             return int(steps["total"])
+        from retrokit.training.callback import seconds_per_step
+
         budget, seconds = steps["time_budget"], seconds_per_step(trainer)
         count = max(1, int(budget / seconds))
         line = f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s"
@@ -173,6 +179,8 @@ def _git(*arguments: str) -> str:
 
 def timed(job: Job) -> Job:
     """The job with the measured seconds of a step in its preflight; the model is unchanged."""
+    from retrokit.training.callback import seconds_per_step
+
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(scratch)
         trainer = job.trainer(_options(job, folder))
@@ -225,6 +233,8 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
 
 def _train(job: Job, trainer: RunTrainer, checkpoint: Path | None, steps: int, is_resumed: bool) -> str | None:
     """Train up to ``steps``, and return why it stopped earlier, if it did."""
+    from retrokit.training.callback import TrainingCallback, tracking
+
     config, folder = job.config, trainer.folder
     about = {**job.identity, "output": str(folder.target)}
     # A resumed run continues to the planned end: its result is that of an uninterrupted one.
@@ -279,6 +289,9 @@ def _open(folder: RunFolder, run: Run, metric: str) -> tuple[Path | None, int | 
 
 def _options(job: Job, folder: RunFolder) -> Options:
     """The library's options; :class:`TrainingCallback` decides when to log, evaluate and save."""
+    with importing():
+        from retrokit.training.trainer import Options
+
     config = job.config
     return Options(
         computes_on=str(job.device),
@@ -305,6 +318,7 @@ def _options(job: Job, folder: RunFolder) -> Options:
         remove_unused_columns=False,
         dataloader_drop_last=True,
         ddp_find_unused_parameters=False,
+        ddp_broadcast_buffers=False,
     )
 
 

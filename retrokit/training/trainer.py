@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate import PartialState
 from accelerate.utils import DistributedType, send_to_device
-from sentence_transformers import SentenceTransformerTrainingArguments
 from torch import nn
-from transformers import Trainer, TrainerControl
+from transformers import Trainer, TrainerControl, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from retrokit.core.errors import DataError, disk_errors
@@ -52,7 +51,7 @@ if TYPE_CHECKING:  # a run without held-out examples loads no task
 
 
 @dataclass
-class Options(SentenceTransformerTrainingArguments):
+class Options(TrainingArguments):
     """The library's options for a process that computes on one device, not on all GPUs; ``about`` is the run's
     configuration, for trackers."""
 

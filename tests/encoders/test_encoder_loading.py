@@ -206,7 +206,7 @@ def minilm_copy(tmp_path, monkeypatch):
     """A copy of minilm's folder in the place of its package."""
     folder = tmp_path / "model"
     shutil.copytree(MINILM, folder)
-    for module in ("folders", "opening", "loading"):
+    for module in ("folders", "opening"):
         monkeypatch.setattr(f"retrokit.encoders.{module}.minilm_path", lambda: str(folder))
     return folder
 

@@ -466,11 +466,11 @@ def test_convergence_is_mags_criterion():
 
 
 def test_time_budget_sets_the_steps_by_measured_speed(tiny_bert, pairs, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 25.0)
+    monkeypatch.setattr("retrokit.training.callback.seconds_per_step", lambda trainer: 25.0)
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=200.0))
     assert outcome.steps == 8
     assert any("too few to learn much" in line for line in caplog.messages)
-    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 1e-5)
+    monkeypatch.setattr("retrokit.training.callback.seconds_per_step", lambda trainer: 1e-5)
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "short", steps=None, time_budget=0.2))
     assert outcome.stopped_because == "time budget spent"
     assert 0 < outcome.steps < 2000
