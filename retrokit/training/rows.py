@@ -114,7 +114,7 @@ class TableRows:
         # ε stands beside √v̂; the moments here are not corrected for their start at 0
         small = self.group["eps"] * torch.sqrt(1 - betas[1] ** stepped.double().clamp_min(1))
         faded = (betas[0] / betas[1] ** 0.5) ** (brought - stepped).double()
-        direction = self.square.index_select(0, rows).sqrt_().add_(self._column(small)).reciprocal_()
+        direction = self._root(self.square.index_select(0, rows)).add_(self._column(small)).reciprocal_()
         direction.mul_(self.mean.index_select(0, rows))
         values.mul_(self._column(self.catchup.decay[brought]))
         return values.addcmul_(direction, self._column(self.catchup.drift[brought] * faded), value=-1)
@@ -140,10 +140,15 @@ class TableRows:
             square.addcmul_(slope, slope, value=1 - betas[1])
             self.mean.index_copy_(0, batch, mean)
             self.square.index_copy_(0, batch, square)
-            divisor = square.sqrt_().div_((1 - betas[1] ** step) ** 0.5).add_(eps)
+            divisor = self._root(square).div_((1 - betas[1] ** step) ** 0.5).add_(eps)
             values = self.table.index_select(0, batch).mul_(1 - lr * decay)
             self.table.index_copy_(0, batch, values.addcdiv_(mean, divisor, value=-lr / (1 - betas[0] ** step)))
         self.brought[rows] = self.stepped[rows] = step
+
+    def _root(self, square: Tensor) -> Tensor:
+        """The root, in place; of a denormal number, which takes a processor 40 times as long, that of the smallest
+        normal one. Beside ε neither is seen."""
+        return square.clamp_min_(torch.finfo(square.dtype).tiny).sqrt_()
 
     def _column(self, factors: Tensor) -> Tensor:
         return factors.to(self.table.device, self.table.dtype).unsqueeze(1)

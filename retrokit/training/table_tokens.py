@@ -7,12 +7,15 @@ Computing tokens takes as long as a table's step; of a transformer's step it is 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from retrokit.core.notices import progress
 from retrokit.data.training_rows import text_id
@@ -25,13 +28,14 @@ if TYPE_CHECKING:
 Preprocess = Callable[..., dict[str, Any]]
 
 TEXTS_AT_ONCE = 4096
+PIECES = 2**18  # whose tokens are remembered
 
 
 class TableTokens:
     """The features of texts, as the library's ``StaticEmbedding.preprocess`` gives them, from tokens in a folder.
 
     Args:
-        folder: has the numbers of texts, in order, and their tokens.
+        folder: has the numbers of texts, in order, where the tokens of each start and end, and the tokens.
         mapped: the tokens are read from the file as they are needed, and not held in memory.
         preprocess: gives the features of texts that the folder does not have, such as those held out.
     """
@@ -39,7 +43,7 @@ class TableTokens:
     def __init__(self, folder: Path, mapped: bool, preprocess: Preprocess) -> None:
         self._preprocess = preprocess
         self._texts = np.load(folder / "texts.npy")
-        self._ends = np.load(folder / "ends.npy")
+        self._starts, self._ends = np.load(folder / "bounds.npy")
         self._tokens = np.load(folder / "tokens.npy", mmap_mode="r" if mapped else None)
 
     def __call__(self, texts: Sequence[str], prompt: str | None, task: str, **limit: int) -> dict[str, Any]:
@@ -48,7 +52,7 @@ class TableTokens:
         rows = np.searchsorted(self._texts, numbers).clip(max=len(self._texts) - 1)
         if not np.array_equal(self._texts[rows], numbers):
             return self._preprocess(texts, prompt=prompt, task=task, **limit)
-        starts, ends = self._ends[rows], self._ends[rows + 1]
+        starts, ends = self._starts[rows], self._ends[rows]
         tokens = np.concatenate([self._tokens[start:end] for start, end in zip(starts, ends, strict=True)])
         lengths = ends - starts
         offsets = lengths.cumsum() - lengths
@@ -60,18 +64,21 @@ def prompted(texts: Iterable[str], prompt: str | None) -> list[str]:
     return [(prompt or "") + text for text in texts]
 
 
-def tokens_of(tokenizer: Tokenizer, texts: Iterable[str], preprocess: Preprocess) -> TableTokens:
-    """The tokens of ``texts``, which include their prompts, from the cache if they are there. Those of others are left
-    to ``preprocess``."""
-    by_number = {text_id(text): text for text in texts}
-    numbers = np.array(sorted(by_number), dtype=np.int64)
+def tokens_of(tokenizer: Tokenizer, texts: Callable[[], Iterable[str]], preprocess: Preprocess) -> TableTokens:
+    """The tokens of ``texts()``, which include their prompts, from the cache if they are there. Those of others are
+    left to ``preprocess``."""
+    numbers, first = np.unique(np.fromiter(map(text_id, texts()), dtype=np.int64), return_index=True)
     settings = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
     key = f"{settings} {hashlib.sha256(numbers.tobytes()).hexdigest()}"
 
     def write(folder: Path) -> Note:
-        in_order = [by_number[number] for number in numbers.tolist()]
-        tokens, ends = _tokenised(tokenizer, in_order)
-        for name, array in (("texts", numbers), ("ends", ends), ("tokens", tokens)):
+        is_first = np.zeros(first.max() + 1, dtype=bool)
+        is_first[first] = True
+        tokens, lengths = _tokenised(tokenizer, compress(texts(), is_first), len(numbers))
+        order = first.argsort().argsort()
+        ends = lengths.cumsum()
+        bounds = np.stack([ends - lengths, ends])[:, order]
+        for name, array in (("texts", numbers), ("bounds", bounds), ("tokens", tokens)):
             np.save(folder / f"{name}.npy", array)
         return Note("tokens", f"of {len(numbers)} texts")
 
@@ -79,16 +86,32 @@ def tokens_of(tokenizer: Tokenizer, texts: Iterable[str], preprocess: Preprocess
         return TableTokens(folder, mapped=cache_folder() is not None, preprocess=preprocess)
 
 
-def _tokenised(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The token ids of all texts one after another, and before and behind each text how many there are so far."""
+def _tokenised(tokenizer: Tokenizer, texts: Iterator[str], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The token ids of all texts one after another, and how many each text has."""
     narrowest = np.min_scalar_type(tokenizer.get_vocab_size())
+    splits = _splits_at_spaces(tokenizer)
+    by_piece: dict[str, list[int]] = {}
     parts, lengths = [], []
-    with progress("tokenising", len(texts), "texts") as advance:
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            batch = texts[start : start + TEXTS_AT_ONCE]
-            for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):
-                parts.append(np.array(encoding.ids, dtype=narrowest))
-                lengths.append(len(encoding.ids))
+    with progress("tokenising", count, "texts") as advance:
+        while batch := list(islice(texts, TEXTS_AT_ONCE)):
+            if not splits or len(by_piece) > PIECES:
+                by_piece.clear()
+            pieces = [text.split(" ") if splits else [text] for text in batch]
+            missing = [piece for piece in dict.fromkeys(chain.from_iterable(pieces)) if piece not in by_piece]
+            encodings = tokenizer.encode_batch_fast(missing, add_special_tokens=False)
+            by_piece.update((piece, encoding.ids) for piece, encoding in zip(missing, encodings, strict=True))
+            for text_pieces in pieces:
+                ids = list(chain.from_iterable(map(by_piece.__getitem__, text_pieces)))
+                parts.append(np.array(ids, dtype=narrowest))
+                lengths.append(len(ids))
             advance(len(batch))
-    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    return np.concatenate(parts), ends
+    return np.concatenate(parts), np.array(lengths, dtype=np.int64)
+
+
+def _splits_at_spaces(tokenizer: Tokenizer) -> bool:
+    """Whether the tokens of a text are those of its parts between spaces, one after another: BERT's are, unless a text
+    is cut, or a token has spaces in or around it."""
+    is_bert = isinstance(tokenizer.normalizer, BertNormalizer) and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
+    added = tokenizer.get_added_tokens_decoder().values()
+    has_spaces = any(" " in token.content or token.lstrip or token.rstrip for token in added)
+    return is_bert and tokenizer.truncation is None and not has_spaces

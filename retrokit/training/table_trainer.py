@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ class TableTrainer(FinetuneTrainer):
         assert isinstance(batches, Batches)
         examples = self.args.max_steps * self.args.gradient_accumulation_steps * batches.size
         if loader.data.augmentation is None and examples >= len(loader.data):
-            texts = _texts(loader.data.sources, collator)
+            texts = partial(_texts, loader.data.sources, collator)
             collator.preprocess = tokens_of(self.model.tokenizer, texts, collator.preprocess)
         with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
             return super().train(*args, **kwargs)

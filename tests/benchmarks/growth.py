@@ -1,16 +1,25 @@
 """How cost grows, and what the machine allows: encoding by length and batch, search by dimensions, memory bandwidth.
 
     python tests/benchmarks/growth.py [ENCODER]
+    python tests/benchmarks/growth.py --documents 10000 100000 1000000
 
 Texts are made of one word, so that they have as many tokens as asked for. Every figure is the fastest of three rounds.
 How search grows with documents is in ``search.py --documents``.
+
+The second runs whole commands on a corpus of random words, with a table of 64 dimensions: the processor's seconds, the
+most memory that is no page of a file, and how both grow, as a power of the documents.
 """
 
+import json
+import math
 import os
+import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -21,6 +30,7 @@ import retrokit
 from retrokit.encoders import engine
 from retrokit.encoders.packed import computing
 from retrokit.ranking.retrieval.exact import top_k
+from tests.benchmarks.index_folder import spent
 
 TOKENS = 32_768  # encoded for every length and batch
 LENGTHS = (16, 32, 64, 128, 256)
@@ -85,7 +95,56 @@ def search() -> None:
         print(f"search, {dimension} dimensions: {taken:.2f} s")
 
 
+def corpus(folder: Path, documents: int) -> None:
+    """A BEIR folder of documents of 30 words, and a pair of training data for every tenth."""
+    chance = random.Random(0)
+    words = ["".join(chance.choices("aeiourstln", k=6)) for _ in range(20_000)]
+    (folder / "qrels").mkdir(parents=True)
+    with (folder / "corpus.jsonl").open("w") as texts, (folder / "pairs.jsonl").open("w") as pairs:
+        for number in range(documents):
+            text = " ".join(chance.choices(words, k=30))
+            texts.write(json.dumps({"_id": f"d{number}", "title": "", "text": f"{text}. {text[::-1]}."}) + "\n")
+            if number % 10 == 0:
+                pairs.write(json.dumps({"anchor": text[:40], "positive": f"{text}. {text[::-1]}."}) + "\n")
+    queries = [{"_id": f"q{number}", "text": " ".join(chance.choices(words, k=5))} for number in range(100)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+    judgements = [f"q{number}\td{number}\t1\n" for number in range(100)]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judgements))
+
+
+def commands(counts: list[int]) -> None:
+    """The processor's seconds and MiB of commands on so many documents, and the exponents from one to the next."""
+    taken: dict[str, list[tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for count in counts:
+            folder = Path(name) / str(count)
+            corpus(folder, count)
+            table, texts, output = "static:dim=64", folder / "corpus.jsonl", folder / "out"
+            mine = ["augment", "mine", folder / "pairs.jsonl", "--encoder", table, "--corpus", texts]
+            runs = {
+                "search": ["search", table, "--corpus", texts, "--query", "one of them"],
+                "eval": ["eval", table, "--on", f"beir:{folder}"],
+                "export": ["export", table, "--on", texts, "-o", output / "export"],
+                "augment crops": ["augment", "crops", texts, "-o", output / "crops.jsonl"],
+                "augment mine": [*mine, "-o", output / "mined.jsonl"],
+            }
+            for command, words in runs.items():
+                output.mkdir(exist_ok=True)
+                _, seconds, memory = spent(*words)
+                rows = taken.setdefault(command, [])
+                rows.append((seconds, memory))
+                line = f"{command}, {count:,} documents: {seconds:.1f} s of the processor, {memory:.0f} MiB"
+                if len(rows) > 1:
+                    factor = math.log(count / counts[len(rows) - 2])
+                    growth = [math.log(after / before) / factor for before, after in zip(*rows[-2:], strict=True)]
+                    line += f"; exponents {growth[0]:.2f} and {growth[1]:.2f}"
+                print(line, flush=True)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--documents"]:
+        commands([int(count) for count in sys.argv[2:]])
+        sys.exit()
     os.environ["RETROKIT_CACHE"] = "off"
     machine()
     encoding(sys.argv[1] if len(sys.argv) > 1 else "minilm")

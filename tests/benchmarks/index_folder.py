@@ -24,7 +24,7 @@ from retrokit.data.exports import CHUNK, ExportWriter, Quantization, open_export
 from retrokit.data.jsonl import write_jsonl
 
 
-def measured(*words: object) -> str:
+def spent(*words: object) -> tuple[float, float, float]:
     """Run a command of retrokit: its seconds, those of the processor, and MiB at most."""
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -37,8 +37,13 @@ def measured(*words: object) -> str:
         time.sleep(0.01)
     if ended[1]:
         sys.exit(f"failed: {words}")
-    used = ended[2].ru_utime + ended[2].ru_stime
-    return f"{time.perf_counter() - start:8.1f} s, {used:8.1f} s of the processor, {most / 1024:6.0f} MiB"
+    return time.perf_counter() - start, ended[2].ru_utime + ended[2].ru_stime, most / 1024
+
+
+def measured(*words: object) -> str:
+    """What a command took, in words."""
+    seconds, used, memory = spent(*words)
+    return f"{seconds:8.1f} s, {used:8.1f} s of the processor, {memory:6.0f} MiB"
 
 
 def synthetic(folder: Path, documents: int, dimension: int, dtype: str) -> None:

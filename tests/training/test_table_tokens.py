@@ -30,7 +30,7 @@ def test_the_features_are_the_librarys(cache: str, prompt: str | None, monkeypat
     monkeypatch.setattr(table_tokens, "TEXTS_AT_ONCE", 7)
     model = retrokit.encoder("static:8").to_train().model
     known = table_tokens.prompted(TEXTS[:30], prompt)
-    tokens = table_tokens.tokens_of(model.tokenizer, known, partial(engine.preprocess, model))
+    tokens = table_tokens.tokens_of(model.tokenizer, lambda: known, partial(engine.preprocess, model))
     for texts in (TEXTS[:30], TEXTS[29::-1], [TEXTS[5]] * 3, [""], TEXTS, TEXTS[30:]):
         expected = model.preprocess(texts, prompt=prompt, task="query")
         features = tokens(texts, prompt, "query")
@@ -78,6 +78,82 @@ def test_another_tokenizer_has_other_tokens(tmp_path: Path, monkeypatch: pytest.
     for length in (None, 4):
         options = "" if length is None else f",max_length={length}"
         tokenizer = retrokit.encoder(f"static:8{options}").to_train().model.tokenizer
-        features = table_tokens.tokens_of(tokenizer, long_texts, pytest.fail)(long_texts, None, "document")
+        features = table_tokens.tokens_of(tokenizer, lambda: long_texts, pytest.fail)(long_texts, None, "document")
         longest = torch.diff(features["offsets"]).max()
         assert (longest == length) if length else (longest > 4)
+
+
+class Recorded:
+    """A tokenizer that notes what it is given."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.encoded: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tokenizer, name)
+
+    def encode_batch_fast(self, texts: list[str], **options: Any) -> Any:
+        """The tokenizer's."""
+        self.encoded += texts
+        return self.tokenizer.encode_batch_fast(texts, **options)
+
+
+ODD = [
+    "a  b",
+    " a\tb\u00a0c ",
+    "a\x1cb \x00 c\u200bd",
+    "e \u0301e",
+    "中文 字",
+    "[MASK] [MASK",
+    "x" * 101 + " y",
+    "İ ß.",
+]
+
+
+def test_a_word_is_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(table_tokens, "TEXTS_AT_ONCE", 5)
+    model = retrokit.encoder("static:8").to_train().model
+    tokenizer = Recorded(model.tokenizer)
+    texts = [*ODD, *TEXTS, *ODD]
+    features = table_tokens.tokens_of(tokenizer, lambda: texts, pytest.fail)(texts, None, "query")
+    expected = model.preprocess(texts, prompt=None, task="query")
+    assert torch.equal(features["input_ids"], expected["input_ids"])
+    assert torch.equal(features["offsets"], expected["offsets"])
+    assert len(tokenizer.encoded) == len({word for text in texts for word in text.split(" ")})
+
+
+def test_texts_stay_whole_where_a_token_has_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    model = retrokit.encoder("static:8").to_train().model
+    model.tokenizer.add_tokens(["new york"])
+    tokenizer = Recorded(model.tokenizer)
+    texts = ["in new york", "a new one"]
+    features = table_tokens.tokens_of(tokenizer, lambda: texts, pytest.fail)(texts, None, "query")
+    expected = [model.tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    assert features["input_ids"].tolist() == [*expected[0], *expected[1]]
+    assert tokenizer.encoded == texts
+
+
+def test_texts_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more texts at once than a batch, and none where the tokens are cached."""
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(table_tokens, "TEXTS_AT_ONCE", 5)
+
+    class Text(str):
+        alive = 0
+        most = 0
+
+        def __init__(self, text: str) -> None:
+            Text.alive += 1
+            Text.most = max(Text.most, Text.alive)
+
+        def __del__(self) -> None:
+            Text.alive -= 1
+
+    tokenizer = retrokit.encoder("static:8").to_train().model.tokenizer
+    for most in (7, 3):
+        Text.most = 0
+        table_tokens.tokens_of(tokenizer, lambda: (Text(f"text {number}") for number in range(60)), pytest.fail)
+        assert Text.most <= most
