@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if "RAY_ADDRESS" not in os.environ:
-        ray.init(num_cpus=options.workers, include_dashboard=False)
+        ray.init(num_cpus=options.workers + 1, include_dashboard=False)
     documents = [{"id": document.id, "text": document.full_text} for document in read_corpus(options.corpus)]
     portions = [
         pyarrow.Table.from_pylist(documents[start : start + CHUNK]) for start in range(0, len(documents), CHUNK)

@@ -12,7 +12,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pyarrow
@@ -22,7 +21,7 @@ from pyspark.sql import SparkSession
 import retrokit
 from retrokit.data.corpus import read_corpus
 from retrokit.data.exports import CHUNK
-from retrokit.encoders.base import Encoder
+from retrokit.extensions.vectors import embed_batches
 
 
 def main() -> None:
@@ -35,15 +34,10 @@ def main() -> None:
     options = parser.parse_args()
     spec = options.encoder
 
-    @cache
-    def encoder() -> Encoder:
-        return retrokit.encoder(spec)
-
     def embed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        from retrokit.extensions.vectors import embed_batches
-
+        encoder = retrokit.encoder(spec)  # once a task
         for batch in batches:
-            yield embed_batches(encoder(), batch, precision="fp32")
+            yield embed_batches(encoder, batch, precision="fp32")
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
