@@ -7,9 +7,11 @@ Maximum Inner Product Search", 2018).
 
 import numpy as np
 
+from retrokit import similarities
 from retrokit.core.errors import MissingExtra
 from retrokit.core.notices import notice
 from retrokit.data.exports import Export, step_of
+from retrokit.ranking.retrieval.approximate import ApproximateIndex
 from retrokit.ranking.retrieval.embeddings import row_norms
 
 FACTOR = 1.5  # of the 99th percentile of the norms to the first
