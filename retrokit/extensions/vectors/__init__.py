@@ -37,7 +37,7 @@ EXTENSION = Extension(
         ),
         CommandEntry(
             "vectors adopt",
-            "Register vectors that Ray, Spark, Daft or another job wrote as an export.",
+            "Register vectors that Ray, Daft or another job wrote as an export.",
             "retrokit.extensions.vectors.cli:adopt",
         ),
     ),

@@ -54,7 +54,7 @@ def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:
 
 
 def adopt(settings: AdoptSettings, as_json: bool = common("as_json")) -> None:
-    """Register vectors that Ray, Spark, Daft or another job wrote as an export.
+    """Register vectors that Ray, Daft or another job wrote as an export.
 
     retrokit vectors adopt embedded/ minilm --on beir:data/mine -o exported/documents
 

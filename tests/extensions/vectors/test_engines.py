@@ -1,6 +1,5 @@
 """Arrow to Arrow for data engines, and the vectors that a job wrote as an export."""
 
-import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -167,18 +166,16 @@ def test_a_folder_without_parquet_is_not_adopted(corpus, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ray", "daft", "pyspark"])
+@pytest.mark.parametrize("engine", ["ray", "daft"])
 def test_an_engine_of_two_workers_has_the_bits_of_an_export(tiny_bert, tmp_path, engine):
     if find_spec(engine) is None:
         pytest.skip(f"the package {engine} is not installed")
-    if engine == "pyspark" and shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
     texts = sentences(CHUNK + 300, seed=3)
     corpus = write_lines(
         tmp_path / "corpus.jsonl", [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
     )
     expected = export(str(tiny_bert), str(corpus), str(tmp_path / "expected"), precision="fp32")
-    script = EXAMPLES / f"embed_with_{engine.removeprefix('py')}.py"
+    script = EXAMPLES / f"embed_with_{engine}.py"
     subprocess.run([sys.executable, script, corpus, tiny_bert, tmp_path / "vectors"], check=True, timeout=800)
     made = adopt(str(tmp_path / "vectors"), str(tiny_bert), str(corpus), str(tmp_path / "out"), precision="fp32")
     assert np.array_equal(made.vectors(), expected.vectors())
