@@ -36,7 +36,6 @@ from retrokit.data.images import Image, with_images
 from retrokit.data.jsonl import of_kind, write_json
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder, read_characters
-from retrokit.ranking.norms import warn_of_norms
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, prepared_rows
 from retrokit.ranking.settings import ROLES, ExportSettings
 from retrokit.similarities.base import Role, Similarity
@@ -84,10 +83,7 @@ def export(settings: ExportSettings) -> Export:
         advice = "what was encoded is in the embedding cache, if it is on" if source.is_pipe else "what is done is kept"
         options = ["overwrite"] if settings.overwrite else []
         raise Interrupted(f"{folder}: interrupted; {advice}", *options) from error
-    result = Export(folder, note)
-    if source.role == "document" and settings.dtype == "float32":
-        warn_of_norms(result)
-    return result
+    return Export(folder, note)
 
 
 class _Shard(NamedTuple):
