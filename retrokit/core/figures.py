@@ -2,8 +2,7 @@
 
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -40,18 +39,8 @@ FIXED = "fixed"
 """What begins the id of a text that keeps its colour, because what it is drawn on does."""
 
 Thing = TypeVar("Thing")
-_ENDINGS: ContextVar[tuple[str, ...]] = ContextVar("endings", default=(".png", ".svg"))
-
-
-@contextmanager
-def for_a_page() -> Iterator[None]:
-    """Within the block, figures are saved as SVG only, and their texts stay texts."""
-    before = _ENDINGS.set((".svg",))
-    try:
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "retrokit"}):
-            yield
-    finally:
-        _ENDINGS.reset(before)
+ENDINGS: ContextVar[tuple[str, ...]] = ContextVar("endings", default=(".png", ".svg"))
+"""Of the files of a figure."""
 
 
 def shown(name: str, longest: int = 48) -> str:
@@ -171,10 +160,10 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
     """Write ``NAME.png`` and ``NAME.svg`` into the folder, and close the figure; returns the files. Raises
     :class:`DataError` if the folder or a file could not be written."""
     # by hand: in a name such as ndcg@10_v1.5, with_suffix would take off the end
-    files = [Path(folder) / f"{name}{ending}" for ending in _ENDINGS.get()]
+    files = [Path(folder) / f"{name}{ending}" for ending in ENDINGS.get()]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # drawn as an empty box
-        for file, ending in zip(files, _ENDINGS.get(), strict=True):
+        for file, ending in zip(files, ENDINGS.get(), strict=True):
             with replaced(file) as new, disk_errors(file):
                 figure.savefig(new, dpi=125, format=ending.removeprefix("."))
     plt.close(figure)

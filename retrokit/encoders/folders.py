@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -48,14 +47,6 @@ def similarity_of(owner: object, spec: str) -> Similarity:
     except UsageError as error:
         raise UsageError(f"{owner}: needs the similarity {spec}; install the plugin that has it ({error})") from None
     return similarity
-
-
-def starting_encoder(folder: Path) -> str | None:
-    """The spec of the encoder from which the run in ``folder`` (or the one it is a checkpoint of) was trained; ``None``
-    for what is no run."""
-    is_checkpoint = re.fullmatch(r"checkpoint-\d+", folder.name) is not None
-    run = folder.parents[1] if is_checkpoint and len(folder.parents) > 1 else folder
-    return read_run(run, "encoder").encoder if is_run(run) else None
 
 
 def minilm_path() -> str:

@@ -5,16 +5,14 @@ Layer 0 is the embedding layer (CROP, Figure 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from retrokit.core.errors import UsageError
-from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import embeddings_of
 from retrokit.encoders.towers import has_routes, tower_of, with_modules
 
@@ -122,21 +120,3 @@ def _outermost_without(path: str, stack: str) -> str:
     names = path.split(".")
     ancestors = (".".join(names[:size]) for size in range(1, len(names) + 1))
     return next(ancestor for ancestor in ancestors if not f"{stack}.".startswith(f"{ancestor}."))
-
-
-def _shapes(layers: Sequence[Mapping[str, Tensor]]) -> list[dict[str, torch.Size]]:
-    return [{name: tensor.shape for name, tensor in layer.items()} for layer in layers]
-
-
-def layer_changes(start: Encoder, end: Encoder) -> list[float]:
-    """How far each layer of ``end`` is from the same layer of ``start``: ``‖W − W₀‖_F / ‖W₀‖_F`` over all of a
-    layer's weights, the embedding layer first."""
-    before, after = start.with_layers().layer_weights(), end.with_layers().layer_weights()
-    if _shapes(before) != _shapes(after):
-        raise UsageError(f"{end.spec} and {start.spec} are not of one architecture: their weights cannot be compared")
-    changes = []
-    for old, new in zip(before, after, strict=True):
-        moved = sum(float((new[name].double() - tensor.double()).square().sum()) for name, tensor in old.items())
-        length = sum(float(tensor.double().square().sum()) for tensor in old.values())
-        changes.append(float(np.sqrt(moved / length)) if length else 0.0)
-    return changes

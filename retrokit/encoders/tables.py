@@ -59,7 +59,7 @@ def is_table(first: nn.Module) -> bool:
 
 
 class PlainModel(nn.Sequential):
-    """What is asked of a SentenceTransformer that embeds texts, without the library."""
+    """What the engine needs of a SentenceTransformer that embeds texts, without the library."""
 
     modalities = ("text",)
     module_kwargs = None

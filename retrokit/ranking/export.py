@@ -61,8 +61,8 @@ def export(settings: ExportSettings) -> Export:
         Interrupted: by the user; the same call resumes.
     """
     shard = _shard_of(settings)
-    _check_names(settings)
-    source = _source_of(settings)
+    check_names(settings)
+    source = source_of(settings)
     folder = _folder_of(settings, shard, source)
     check_folder(folder)
     inputs = paths_in([source.path, settings.encoder])
@@ -101,7 +101,7 @@ class _Shard(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """The file of the texts, of one role; a pipe is read once."""
 
     path: str
@@ -138,7 +138,8 @@ def _shard_of(settings: ExportSettings) -> _Shard | None:
     return _Shard(int(match[1]), int(match[2]))
 
 
-def _check_names(settings: ExportSettings) -> None:
+def check_names(settings: ExportSettings) -> None:
+    """Raise :class:`UsageError` for wrong names, or a similarity without an inner product."""
     names: list[tuple[Registry, str]] = [(encoders.registry, settings.encoder)]
     if settings.sim is not None:
         names.append((similarities.registry, settings.sim))
@@ -147,15 +148,16 @@ def _check_names(settings: ExportSettings) -> None:
         _check_factorable(similarities.registry.create(settings.sim))
 
 
-def _source_of(settings: ExportSettings) -> _Source:
+def source_of(settings: ExportSettings) -> Source:
+    """The file of the texts."""
     role: Role = "document" if settings.role == "document" else "query"
     path = texts_file(settings.source, corpus_file if role == "document" else queries_file)
     check_exists(path)
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))
-    return _Source(path, role, is_pipe)
+    return Source(path, role, is_pipe)
 
 
-def _folder_of(settings: ExportSettings, shard: _Shard | None, source: _Source) -> Path:
+def _folder_of(settings: ExportSettings, shard: _Shard | None, source: Source) -> Path:
     """The output, or the shard's folder in it."""
     folder = Path(settings.output)
     if shard is None:
@@ -169,7 +171,7 @@ def _folder_of(settings: ExportSettings, shard: _Shard | None, source: _Source) 
     return folder / f"shard-{shard.number:05}-of-{shard.shards:05}"
 
 
-def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, shard: _Shard | None) -> dict[str, Any]:
+def _write_folder(unfinished: Path, settings: ExportSettings, source: Source, shard: _Shard | None) -> dict[str, Any]:
     """Write all into the folder ``unfinished``, or what is missing there; the note of the export."""
     lengths, images = source.check()
     total = len(lengths)
@@ -197,7 +199,7 @@ def _write_folder(unfinished: Path, settings: ExportSettings, source: _Source, s
 
 
 def _write_rows(
-    writer: ExportWriter, prepared: Prepared, source: _Source, rows: range, lengths: np.ndarray
+    writer: ExportWriter, prepared: Prepared, source: Source, rows: range, lengths: np.ndarray
 ) -> list[str]:
     """Write the ``rows`` that are missing, of a pipe all; the first texts of the source. Ranges of int8 are those of
     texts from the whole source, of a pipe of the first ones."""

@@ -147,7 +147,7 @@ class TableRows:
 
     def _root(self, square: Tensor) -> Tensor:
         """The root, in place; of a denormal number, which takes a processor 40 times as long, that of the smallest
-        normal one. Beside ε neither is seen."""
+        normal one. Next to ε neither is seen."""
         return square.clamp_min_(torch.finfo(square.dtype).tiny).sqrt_()
 
     def _column(self, factors: Tensor) -> Tensor:

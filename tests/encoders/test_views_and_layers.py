@@ -1,6 +1,5 @@
 """Parts of an encoder: dimensions, and layers against transformers' own hidden states."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +7,8 @@ import pytest
 import torch
 
 import retrokit
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.folders import starting_encoder
-from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder, layers
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -83,36 +80,6 @@ def test_layers_are_pooled_hidden_states(tiny_bert: Path, pooling: str) -> None:
 
 def test_the_last_layer_is_the_encoder_itself(encoder: Encoder) -> None:
     assert np.array_equal(layers(encoder)[-1].embed(TEXTS, "query", "fp32"), encoder.embed(TEXTS, "query", "fp32"))
-
-
-def test_changes_are_relative_frobenius_norms(tiny_bert: Path) -> None:
-    start, end = retrokit.encoder(str(tiny_bert)), retrokit.encoder(str(tiny_bert))
-    assert layer_changes(start, end) == [0.0, 0.0, 0.0]
-    network = end.to_train().model[0].model
-    with torch.no_grad():
-        for parameter in network.encoder.layer[1].parameters():
-            parameter.mul_(1.5)
-        network.embeddings.word_embeddings.weight.add_(0.1)
-    old = np.concatenate([p.detach().numpy().ravel() for p in start.to_train().model[0].model.embeddings.parameters()])
-    new = np.concatenate([p.detach().numpy().ravel() for p in network.embeddings.parameters()])
-    expected = np.linalg.norm(new - old) / np.linalg.norm(old)
-    assert layer_changes(start, end) == pytest.approx([expected, 0.0, 0.5], rel=1e-5)  # norms of float32
-
-
-def test_where_a_run_started(tiny_bert: Path, tmp_path: Path, encoder: Encoder) -> None:
-    assert starting_encoder(tiny_bert) is None
-    assert starting_encoder(Path("static:8")) is None
-    run = tmp_path / "run"
-    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(run))
-    described = {"encoder": "scratch:minilm", "similarity": "cosine", "status": "finished"}
-    (run / "retrokit.json").write_text(json.dumps(described))
-    assert starting_encoder(run) == "scratch:minilm"
-    checkpoint = run / "checkpoints" / "checkpoint-10"
-    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(checkpoint))
-    assert starting_encoder(checkpoint) == "scratch:minilm"
-    (run / "retrokit.json").write_text("{")
-    with pytest.raises(DataError, match="the description of a run"):
-        starting_encoder(run)
 
 
 LINES = [*sentences(12, seed=1), "cat", " ".join(sentences(4, seed=2)), "", "zzz qqq", *sentences(5, seed=4)]

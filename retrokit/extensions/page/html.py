@@ -1,7 +1,8 @@
 """Sheets and pictures as HTML that loads nothing: every text escaped, colours of the page in light and dark."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,6 +14,7 @@ from zlib import crc32
 
 from jinja2 import Environment, Template
 from markupsafe import Markup
+from matplotlib import rc_context
 
 from retrokit.core import figures
 from retrokit.core.notices import UNSAFE, harmless
@@ -65,7 +67,7 @@ def pictures(
     """What ``draw(result, folder)`` draws into a folder, as figures. ``titles`` are what the pictures show, by the name
     of the file or how it begins; ``title`` is that of any other."""
     drawings = []
-    with TemporaryDirectory() as folder, figures.for_a_page():
+    with TemporaryDirectory() as folder, _for_a_page():
         draw(result, folder)
         for file in sorted(Path(folder).glob("*.svg")):
             starts = [start for start in titles if file.stem.startswith(start)]
@@ -73,6 +75,17 @@ def pictures(
             drawings.append(to_figure(file.read_text("utf-8"), picture_title))
     joined = Markup("").join(drawings)
     return Markup('<div class="figures">{}</div>').format(joined) if len(drawings) > 1 else joined
+
+
+@contextmanager
+def _for_a_page() -> Iterator[None]:
+    """Within the block, figures are saved as SVG only, and their texts stay texts."""
+    before = figures.ENDINGS.set((".svg",))
+    try:
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "retrokit"}):
+            yield
+    finally:
+        figures.ENDINGS.reset(before)
 
 
 def to_figure(svg: str, title: str) -> Markup:

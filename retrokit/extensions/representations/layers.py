@@ -15,10 +15,9 @@ from retrokit import evaluation, similarities
 from retrokit.core.registry import Registry
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
-from retrokit.encoders.folders import starting_encoder
-from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import layers
 from retrokit.extensions.representations.settings import LayerSettings
+from retrokit.extensions.representations.starts import layer_changes, starting_encoder
 from retrokit.probing.base import Findings, encoders_of, parse_names, quality, read_task
 from retrokit.similarities.base import Similarity
 

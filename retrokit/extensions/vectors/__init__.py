@@ -6,8 +6,10 @@ from retrokit.cli.commands import CommandEntry, GroupEntry
 from retrokit.core.registry import Extension
 
 if TYPE_CHECKING:
+    from retrokit.extensions.vectors.adoption import adopt as adopt
     from retrokit.extensions.vectors.bridging import bridge as bridge
     from retrokit.extensions.vectors.canaries import verify as verify
+    from retrokit.extensions.vectors.engines import embed_batches as embed_batches
     from retrokit.extensions.vectors.query_side import train as train
     from retrokit.extensions.vectors.settings import VectorsConfig as VectorsConfig
 
@@ -33,6 +35,11 @@ EXTENSION = Extension(
             "retrokit.extensions.vectors.cli:verify",
             prints="json",
         ),
+        CommandEntry(
+            "vectors adopt",
+            "Register vectors that Ray, Daft or another job wrote as an export.",
+            "retrokit.extensions.vectors.cli:adopt",
+        ),
     ),
     entries={
         "retrokit.records": {
@@ -42,7 +49,9 @@ EXTENSION = Extension(
     },
     python={
         "VectorsConfig": "retrokit.extensions.vectors.settings:VectorsConfig",
+        "adopt": "retrokit.extensions.vectors.adoption:adopt",
         "bridge": "retrokit.extensions.vectors.bridging:bridge",
+        "embed_batches": "retrokit.extensions.vectors.engines:embed_batches",
         "train": "retrokit.extensions.vectors.query_side:train",
         "verify": "retrokit.extensions.vectors.canaries:verify",
     },

@@ -1,10 +1,10 @@
-"""``retrokit vectors train``, ``bridge`` and ``verify``."""
+"""``retrokit vectors train``, ``bridge``, ``verify`` and ``adopt``."""
 
 from dataclasses import replace
 
-from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show_record, train_encoder
+from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show_record, show_result, train_encoder
 from retrokit.core.errors import GateFailed
-from retrokit.extensions.vectors.settings import BridgeSettings, CanarySettings, VectorsConfig
+from retrokit.extensions.vectors.settings import AdoptSettings, BridgeSettings, CanarySettings, VectorsConfig
 
 
 def train(
@@ -51,3 +51,17 @@ def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:
     show_record(as_json, "vectors-verify", report)
     if not report.agrees:
         raise GateFailed(f"{report.encoder}: its vectors do not agree with those of {report.export}")
+
+
+def adopt(settings: AdoptSettings, as_json: bool = common("as_json")) -> None:
+    """Register vectors that Ray, Daft or another job wrote as an export.
+
+    retrokit vectors adopt embedded/ minilm --on beir:data/mine -o exported/documents
+
+    Embeds a sample of the texts again, and refuses vectors that differ. Each text must have one vector.
+    """
+    from retrokit.extensions.vectors.adoption import adopt
+    from retrokit.report.tables import export_sheet
+
+    result = adopt(settings)
+    show_result(as_json, "export", {"folder": str(result.folder), **result.note}, export_sheet(result))

@@ -5,6 +5,7 @@ from retrokit.extensions.vectors.bridging import Bridged
 from retrokit.extensions.vectors.canaries import CanaryReport
 
 OUTPUTS = {
+    "vectors-adopt": Printed("export"),
     "vectors-bridge": but(
         Bridged,
         curve=([{"texts": int, "mrr": float}], "Of maps fitted to fewer texts."),
@@ -14,4 +15,4 @@ OUTPUTS = {
     "vectors-train": Printed("finetune"),
     "vectors-verify": CanaryReport,
 }
-KINDS = {"vectors-bridge": ["bridge"], "vectors-train": ["preflight", "training"]}
+KINDS = {"vectors-adopt": ["export"], "vectors-bridge": ["bridge"], "vectors-train": ["preflight", "training"]}

@@ -7,7 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 
 from retrokit.cli.api import FOLDER, Settings, common, setting
 from retrokit.core.registry import Registry
+from retrokit.core.settings import EITHER
+from retrokit.data.dtypes import DTYPES
 from retrokit.metrics.names import metric_names
+from retrokit.ranking.settings import ROLES
 from retrokit.training.config import (
     BATCHES,
     CHECKPOINTS,
@@ -85,6 +88,32 @@ class CanarySettings(_Export):
     """The options of a comparison with the sample of an export."""
 
     encoder: str = setting(help="Encoder to compare with it.", argument=True, names="encoders")
+    device: str | None = common("device")
+
+
+@dataclass(frozen=True)
+class AdoptSettings(Settings):
+    """The options of registering vectors that another job wrote."""
+
+    first = ("source", "output", "sim", "role", "dtype", "sample", "precision", "as_json")
+
+    vectors: str = setting(
+        help="Parquet file, or folder of such files, with the columns id and embedding.",
+        argument=True,
+        metavar="PARQUET",
+        reads=EITHER,
+    )
+    encoder: str = setting(help="Encoder that the job used.", argument=True, names="encoders")
+    source: str = setting(
+        help="Texts that were embedded: JSON lines of id and text; or a BEIR folder.", flags=("--on",), names="data"
+    )
+    output: str = common("output", help="New folder to write.", writes=FOLDER)
+    _: KW_ONLY
+    sim: str | None = setting(None, "Similarity that prepared them; default: the encoder's own.", names="similarities")
+    role: str = setting("document", "What the texts are.", choices=ROLES)
+    dtype: str = setting("float32", "Storage dtype; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
+    sample: int = setting(64, "Embed N of the texts again, and compare.", minimum=1)
+    precision: str = common("precision")
     device: str | None = common("device")
 
 

@@ -13,9 +13,14 @@ SAMPLES = Samples(
             *("vectors", "bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged")
         ],
         "vectors verify": ["vectors", "verify", "exported", "run"],
+        "vectors adopt": [
+            *("vectors", "adopt", "exported/embeddings.parquet", "run"),
+            *("--on", "corpus.jsonl", "-o", "adopted"),
+        ],
     },
     inputs={
         "vectors train": "in/beir --encoder in/bert --data in/pairs.jsonl --eval beir:in/beir",
+        "vectors adopt": "in/beir in/bert --on in/texts.jsonl",
         "vectors bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
     },
     damaged={
