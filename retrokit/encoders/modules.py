@@ -23,9 +23,11 @@ class Prepare(Preparing, Module):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Write the spec, and what the similarity has learned."""
-        self.save_config(output_path)
+        self.save_config(output_path)  # type: ignore[operator] # the library has no types
         if self.state_dict():
-            self.save_torch_weights(output_path, safe_serialization=safe_serialization)
+            self.save_torch_weights(  # type: ignore[operator]
+                output_path, safe_serialization=safe_serialization
+            )
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Prepare:
