@@ -350,7 +350,7 @@ USED = {
     "search static:8 --corpus {data} --query new": TABLE,
     "search {bert} --corpus {data} --query new": TRANSFORMER,
     "finetune static:8 --data {data}/pairs.jsonl --batch-size 8 --dry-run": TABLE | {"safetensors"},
-    "augment crops {data}/texts.jsonl --sentences 1 --min-chars 5": {"numpy"},
+    "augment crops {data}/texts.jsonl --keep-short": {"numpy"},
 }
 """Of those that are slow to import, what a command may load whose vectors are in the cache, but for a ``new`` query."""
 
@@ -364,7 +364,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     judgements = {f"q{number}": {f"d{number}": 1} for number in range(len(texts))}
     folder = write_folder(tmp_path_factory.mktemp("data") / "small", documents, queries, judgements)
     pairs = [{"anchor": text, "positive": f"so {text}"} for text in texts]
-    for name, rows in (("texts", [{"text": f"{text}. {text}."} for text in texts]), ("pairs", pairs)):
+    for name, rows in (
+        ("texts", [{"text": f"Once more {text} there. Then {text} once again."} for text in texts]),
+        ("pairs", pairs),
+    ):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return folder
 

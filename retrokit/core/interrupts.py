@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from retrokit.core.system import HAS_TIMERS, set_alarm
+from retrokit.core.system import HAS_TIMERS, ignore_alarms, set_alarm
 
 AGAIN = 1.0
 """Seconds within which a further signal is the same request. A signal to a process group reaches a command that one of
@@ -74,7 +74,7 @@ def end(code: int) -> None:
     global _ended
     if os.getpid() == _process:
         _ended = True
-        set_alarm(0)
+        ignore_alarms()
         for number in _SIGNALS:
             if signal.getsignal(number) == _received:
                 signal.signal(number, lambda *_: os._exit(code))

@@ -30,9 +30,15 @@ def lock(file: BinaryIO) -> bool:
 
 
 def set_alarm(seconds: float) -> None:
-    """Send this process ``SIGALRM`` after ``seconds``; 0: never. Without timers nothing happens."""
+    """Send this process ``SIGALRM`` after ``seconds``. Without timers nothing happens."""
     if HAS_TIMERS:
         signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def ignore_alarms() -> None:
+    """From now on ``SIGALRM`` has no effect, also while Python ends, which puts back the default of other signals."""
+    if HAS_TIMERS:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
 def usable_processors() -> int:

@@ -106,12 +106,6 @@ class PlainModel(nn.Sequential):
         first: Any = self[0]
         return int(first.get_embedding_dimension())
 
-    def save(self, folder: str, **options: Any) -> None:
-        """Save it as the library's model."""
-        from retrokit.encoders.saving import in_library
-
-        in_library(self).save(folder, **options)
-
 
 def static(
     name: str,

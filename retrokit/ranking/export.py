@@ -101,7 +101,7 @@ class _Shard(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class ExportedTexts:
     """The file of the texts, of one role; a pipe is read once."""
 
     path: str
@@ -148,16 +148,16 @@ def check_names(settings: ExportSettings) -> None:
         _check_factorable(similarities.registry.create(settings.sim))
 
 
-def source_of(settings: ExportSettings) -> Source:
+def source_of(settings: ExportSettings) -> ExportedTexts:
     """The file of the texts."""
     role: Role = "document" if settings.role == "document" else "query"
     path = texts_file(settings.source, corpus_file if role == "document" else queries_file)
     check_exists(path)
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))
-    return Source(path, role, is_pipe)
+    return ExportedTexts(path, role, is_pipe)
 
 
-def _folder_of(settings: ExportSettings, shard: _Shard | None, source: Source) -> Path:
+def _folder_of(settings: ExportSettings, shard: _Shard | None, source: ExportedTexts) -> Path:
     """The output, or the shard's folder in it."""
     folder = Path(settings.output)
     if shard is None:
@@ -171,7 +171,9 @@ def _folder_of(settings: ExportSettings, shard: _Shard | None, source: Source) -
     return folder / f"shard-{shard.number:05}-of-{shard.shards:05}"
 
 
-def _write_folder(unfinished: Path, settings: ExportSettings, source: Source, shard: _Shard | None) -> dict[str, Any]:
+def _write_folder(
+    unfinished: Path, settings: ExportSettings, source: ExportedTexts, shard: _Shard | None
+) -> dict[str, Any]:
     """Write all into the folder ``unfinished``, or what is missing there; the note of the export."""
     lengths, images = source.check()
     total = len(lengths)
@@ -199,7 +201,7 @@ def _write_folder(unfinished: Path, settings: ExportSettings, source: Source, sh
 
 
 def _write_rows(
-    writer: ExportWriter, prepared: Prepared, source: Source, rows: range, lengths: np.ndarray
+    writer: ExportWriter, prepared: Prepared, source: ExportedTexts, rows: range, lengths: np.ndarray
 ) -> list[str]:
     """Write the ``rows`` that are missing, of a pipe all; the first texts of the source. Ranges of int8 are those of
     texts from the whole source, of a pipe of the first ones."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sentence_transformers.base.losses.gradcache import CachedLossMixin
 
-if TYPE_CHECKING:
-    from retrokit.training.loss import PreparedLoss
-
 
 class InParts(CachedLossMixin):
-    """Embeds a batch of ``loss`` in parts."""
+    """Embeds a batch of ``loss``, a :class:`~retrokit.training.loss.PreparedLoss`, in parts."""
 
-    def __init__(self, loss: PreparedLoss) -> None:
+    def __init__(self, loss: Any) -> None:
         self.mini_batch_size = loss.mini_batch_size
         self.calculate_loss = loss.calculate_loss
         self._loss = loss

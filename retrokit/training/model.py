@@ -161,7 +161,7 @@ def build(
     if dropout is not None:
         _set_dropout(trained, dropout)  # before LoRA, which has its own
         if is_table(modules[0]):
-            modules.append(Dropout(dropout))
+            modules.append(TextDropout(dropout))
     is_trainable = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
     if checkpointed:
         _recompute_activations(trained[0], encoder.spec)
@@ -228,7 +228,7 @@ def check_weights(model: nn.Module, source: str | Path) -> None:
             raise DataError(source, f"weights are not finite: {name}")
 
 
-class Dropout(nn.Module):
+class TextDropout(nn.Module):
     """Dropout of a table's embeddings, while it is trained."""
 
     def __init__(self, probability: float) -> None:
@@ -262,7 +262,7 @@ def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Seque
 def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
     """A view of the model under training as an encoder of raw embeddings; nothing is copied."""
     *modules, prepare = list(model)
-    encoder_modules = [module for module in modules if not isinstance(module, Dropout)]
+    encoder_modules = [module for module in modules if not isinstance(module, TextDropout)]
     return TorchEncoder(spec, with_modules(model, encoder_modules), prepare.similarity)
 
 
@@ -275,7 +275,7 @@ def export(model: SentenceTransformer, folder: Path) -> None:
 
     *modules, prepare = list(model)
     similarity = prepare.similarity
-    final_modules = [module for module in modules if not isinstance(module, Dropout)]
+    final_modules = [module for module in modules if not isinstance(module, TextDropout)]
     if not is_adapter(final_modules[0]):
         final_modules[0] = merged(final_modules[0])
     if similarity.export == "normalize":

@@ -105,6 +105,7 @@ def _tokenised(tokenizer: Tokenizer, texts: Iterator[str], count: int) -> tuple[
                 parts.append(np.array(ids, dtype=narrowest))
                 lengths.append(len(ids))
             advance(len(batch))
+            del batch  # before the next one is read
     return np.concatenate(parts), np.array(lengths, dtype=np.int64)
 
 

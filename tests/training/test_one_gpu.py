@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from retrokit.core.errors import UsageError
-from retrokit.training import finetune as finetuning
-from retrokit.training import table_trainer
+from retrokit.training import table_trainer, trainer
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
 from retrokit.training.rerankers.config import VerifierConfig
@@ -76,7 +75,7 @@ def test_tf32_is_asked_for_and_of_a_gpu(tiny_bert, pairs, tmp_path, monkeypatch)
 def test_a_table_is_stepped_by_rows_on_a_cpu_and_whole_on_a_gpu(pairs, monkeypatch, device, expected):
     made = plan(configure("static:16", pairs))
     monkeypatch.setattr(Plan, "device", torch.device(device))
-    monkeypatch.setattr(finetuning, "FinetuneTrainer", lambda *given, **more: "FinetuneTrainer")
+    monkeypatch.setattr(trainer, "FinetuneTrainer", lambda *given, **more: "FinetuneTrainer")
     monkeypatch.setattr(table_trainer, "TableTrainer", lambda *given, **more: "TableTrainer")
     assert made.trainer(None) == expected
 

@@ -22,7 +22,7 @@ from retrokit.data.images import Image
 from retrokit.data.jsonl import of_kind, write_json
 from retrokit.extensions.vectors.engines import EMBEDDING, ID
 from retrokit.extensions.vectors.settings import AdoptSettings
-from retrokit.ranking.export import Prepared, Source, check_names, source_of
+from retrokit.ranking.export import ExportedTexts, Prepared, check_names, source_of
 from retrokit.ranking.settings import ExportSettings
 
 TOLERANCE = 1e-3
@@ -148,7 +148,7 @@ def _as_array(column: Any, file: Path, start: int) -> np.ndarray:
 def _write(
     unfinished: Path,
     like: ExportSettings,
-    source: Source,
+    source: ExportedTexts,
     identifiers: list[str],
     rows: np.ndarray,
     settings: AdoptSettings,
@@ -189,7 +189,7 @@ def _write(
 
 
 def _check_sample(
-    prepared: Prepared, source: Source, identifiers: list[str], rows: np.ndarray, settings: AdoptSettings
+    prepared: Prepared, source: ExportedTexts, identifiers: list[str], rows: np.ndarray, settings: AdoptSettings
 ) -> tuple[float, int]:
     """The largest difference of the sample, relative to the norm, and its size. Raises :class:`UsageError` if a
     difference is larger than :data:`TOLERANCE`."""
