@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.registry import imported
 from retrokit.data.prompted import given_prompt
 from retrokit.encoders.folders import loading, no_model, tokenizer_of
 from retrokit.encoders.precision import PRECISIONS
@@ -105,6 +106,10 @@ class PlainModel(nn.Sequential):
         """Dimensions of an embedding."""
         first: Any = self[0]
         return int(first.get_embedding_dimension())
+
+    def save(self, folder: str, **options: Any) -> None:
+        """Save it as the library's model."""
+        imported("retrokit.encoders.saving:in_library")(self).save(folder, **options)
 
 
 def static(
