@@ -191,13 +191,7 @@ def _write_folder(
     decided_by = None if source.is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
     with ExportWriter(unfinished, Quantization(settings.dtype, prepared.width), decided_by) as writer:
         first_texts = _write_rows(writer, prepared, source, rows, lengths)
-        canaries = exports.canaries_among(first_texts)
-        if canaries:
-            write_json(unfinished / exports.CANARIES, prepared.canaries(canaries), kind="canaries")
-        documents = {"documents": writer.texts} if prepared.has_chunks else {}
-        note = of_kind("export", {"count": writer.count, **documents, "dimension": prepared.width, **about})
-        writer.finish(note, settings.one_length and source.role == "document")
-    return note
+        return prepared.finish(writer, unfinished, first_texts, about)
 
 
 def _write_rows(
@@ -265,6 +259,18 @@ class Prepared:
         raw = self._embeddings.embed(texts, self._role, chunks=self.has_chunks)
         rows = [[float(f"{number:.9g}") for number in row] for row in raw.tolist()]  # float32 to the bit
         return asdict(Canaries(self._role, encoder.prompts[self._role], list(texts), rows))
+
+    def finish(
+        self, writer: ExportWriter, unfinished: Path, first_texts: Sequence[str], about: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Write canaries among the first texts next to the rows, and the note, which is returned."""
+        canaries = exports.canaries_among(first_texts)
+        if canaries:
+            write_json(unfinished / exports.CANARIES, self.canaries(canaries), kind="canaries")
+        documents = {"documents": writer.texts} if self.has_chunks else {}
+        note = of_kind("export", {"count": writer.count, **documents, "dimension": self.width, **about})
+        writer.finish(note, self._one_length and self._role == "document")
+        return note
 
     def key(self) -> str:
         """The digest of all that decides the bits of a raw embedding (:meth:`Encoder.key`)."""

@@ -7,6 +7,7 @@ the texts. It is written whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from retrokit.core.files import digest
 from retrokit.core.notices import notice, progress
 from retrokit.core.outputs import check_folder, folder_in_the_making
 from retrokit.core.settings import taking
-from retrokit.data.exports import CANARIES, CHUNK, Export, ExportWriter, Quantization, canaries_among, step_of
+from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, step_of
 from retrokit.data.images import Image
-from retrokit.data.jsonl import of_kind, write_json
 from retrokit.extensions.vectors.engines import EMBEDDING, ID
 from retrokit.extensions.vectors.settings import AdoptSettings
 from retrokit.ranking.export import ExportedTexts, Prepared, check_names, source_of
@@ -170,22 +170,15 @@ def _write(
                 portion = slice(start, start + CHUNK)
                 writer.add(identifiers[portion], np.asarray(rows[portion]))
                 advance(len(identifiers[portion]))
-        first_texts = [text for (_, text), _ in zip(source.read(), range(CHUNK), strict=False)]
-        canaries = canaries_among(first_texts)
-        if canaries:
-            write_json(unfinished / CANARIES, prepared.canaries(canaries), kind="canaries")
-        note = {
-            "count": writer.count,
-            "dimension": prepared.width,
+        about = {
             **prepared.describe(),
             "dtype": like.dtype,
             "shard": None,
             "source": {"spec": like.source, "digest": digest(source.path)},
             "notes": {"adopted": {"from": settings.vectors, "checked": count, "difference": difference}},
         }
-        note = of_kind("export", note)
-        writer.finish(note)
-    return note
+        first_texts = [text for _, text in islice(source.read(), CHUNK)]
+        return prepared.finish(writer, unfinished, first_texts, about)
 
 
 def _check_sample(
