@@ -310,7 +310,9 @@ def _download(name: str, folder: Path) -> None:
         unfinished = tempfile.mkdtemp(prefix=f".{name}.", dir=folder)
     try:
         download = _from_host if name == "cqadupstack" else _from_hub  # the hub has not its parts
-        os.rename(download(name, unfinished), folder / name)
+        files = download(name, unfinished)
+        with disk_errors(folder):
+            os.rename(files, folder / name)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
