@@ -286,15 +286,19 @@ def test_a_verdict_that_its_intervals_do_not_carry_is_refused(small, capsys, was
     assert capsys.readouterr().err.startswith(f"claims good: {problem}")
 
 
+def change(path, text, *changes):
+    """Write the text with the first place of each change changed."""
+    for was, now in changes:
+        text = text.replace(was, now, 1)
+    path.write_text(text)
+
+
 def test_other_verdicts_than_agrees(small):
     path = small / "mag.toml"
     text = path.read_text()
 
     def problems(*changes):
-        changed = text
-        for was, now in changes:
-            changed = changed.replace(was, now, 1)
-        path.write_text(changed)
+        change(path, text, *changes)
         return list(make.problems())
 
     disagrees, unknown = (
@@ -327,25 +331,33 @@ def test_other_verdicts_than_agrees(small):
 )
 def test_what_the_intervals_of_a_claim_can_be_over(small, about, over, is_enough):
     path = small / "mag.toml"
-    text = path.read_text().replace('about = "training"', f'about = "{about}"', 1)
-    path.write_text(text.replace('over = "pretrainings"', f'over = "{over}"', 1))
+    about_it, over_what = f'about = "{about}"', f'over = "{over}"'
+    change(path, path.read_text(), ('about = "training"', about_it), ('over = "pretrainings"', over_what))
     assert (list(make.problems()) == []) is is_enough
 
 
 def test_what_is_exact_can_be_a_point_where_the_prediction_ends(small):
     path = small / "mag.toml"
-    text = path.read_text().replace('about = "training"', 'about = "exact"', 1)
-    text = text.replace('over = "pretrainings"', 'over = "nothing"', 1)
-    path.write_text(text.replace("[0.1, 0.2], predicts = [0, inf]", "[137, 137], predicts = [137, 137]", 1))
+    change(
+        path,
+        path.read_text(),
+        ('about = "training"', 'about = "exact"'),
+        ('over = "pretrainings"', 'over = "nothing"'),
+        ("[0.1, 0.2], predicts = [0, inf]", "[137, 137], predicts = [137, 137]"),
+    )
     assert list(make.problems()) == []
     assert "- `good`: Exact." in make.paper("MAG")
 
 
 def test_a_page_says_what_one_start_is(small):
     path = small / "mag.toml"
-    text = path.read_text().replace('about = "training"', 'about = "one start"\nstart = "minilm"', 1)
-    text = text.replace('over = "pretrainings"', 'over = "trainings"', 1)
-    path.write_text(text.replace("finetuning = 1", "finetuning = 3", 1))
+    change(
+        path,
+        path.read_text(),
+        ('about = "training"', 'about = "one start"\nstart = "minilm"'),
+        ('over = "pretrainings"', 'over = "trainings"'),
+        ("finetuning = 1", "finetuning = 3"),
+    )
     assert list(make.problems()) == []
     assert "- `good`: 95% over trainings from minilm: gain 0.1 to 0.2." in make.paper("MAG")
 
