@@ -1,5 +1,5 @@
-"""Plain models, a transformer and one pooling behind it, without sentence-transformers, whose import takes longer than
-to embed many texts.
+"""Plain models, a transformer or a table of token embeddings and what stands behind it, without sentence-transformers,
+whose import takes longer than to embed many texts.
 
 A :class:`PlainEncoder` replaces the encoder for embedding only if both gave the same bits (:func:`plain_settings`). The
 embedding cache records that with the encoder's traits (:mod:`retrokit.encoders.opening`).
@@ -7,6 +7,7 @@ embedding cache records that with the encoder's traits (:mod:`retrokit.encoders.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from retrokit.core.notices import no_progress_bars, progress
 from retrokit.core.registry import imported
 from retrokit.encoders.fingerprint import attention_of, tokenizer_settings
 from retrokit.encoders.precision import PRECISIONS, name_of
-from retrokit.encoders.tables import PlainModel
+from retrokit.encoders.tables import PlainModel, StaticEmbedding, set_length
 from retrokit.encoders.torch_encoder import TorchEncoder
 
+_WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
 _LARGEST = 200_000_000  # weights; to load more takes longer than to import the library
 _TEXTS = (
     "a",
@@ -73,28 +75,43 @@ class PlainPooling(nn.Module):
         return {**features, "sentence_embedding": pooled}
 
 
+class PlainDense(nn.Module):
+    """A linear layer with the ``weights`` of the library's, and the class of an ``activation`` behind it."""
+
+    def __init__(self, weights: Mapping[str, Tensor], activation: str) -> None:
+        super().__init__()
+        outputs, inputs = weights["linear.weight"].shape
+        self.linear = nn.Linear(inputs, outputs, bias="linear.bias" in weights)
+        self.load_state_dict(weights)
+        self.activation = imported(activation)()
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Replace the embeddings of texts ``[n, d]`` by ``[n, d']``."""
+        return {**features, "sentence_embedding": self.activation(self.linear(features["sentence_embedding"]))}
+
+
+class PlainNormalize(nn.Module):
+    """Gives embeddings the length 1."""
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Replace the embeddings of texts ``[n, d]``."""
+        return {**features, "sentence_embedding": nn.functional.normalize(features["sentence_embedding"], dim=-1)}
+
+
 class PlainEncoder(TorchEncoder):
     """An encoder that only embeds, with the bits of the one that has the ``traits``.
 
     Args:
         path: the model's folder.
         traits: an encoder with the model's prompts, lengths, dimension and fingerprints.
-        settings: the classes of ``model`` and ``tokenizer``, the ``pooling``, the type of the ``weights``, and the kind
-            of ``attention``.
+        modules: settings of each module: of a transformer the classes of ``model`` and ``tokenizer``, the type of the
+            ``weights`` and the kind of ``attention``; of a ``table`` its folder and the type; of a ``pooling`` its
+            mode; of a ``dense`` layer its folder and its ``activation``; of one that normalises none.
     """
 
-    def __init__(self, path: str, traits: Any, settings: Mapping[str, Any]) -> None:
-        with no_progress_bars():
-            model = imported(settings["model"]).from_pretrained(
-                path,
-                dtype=getattr(torch, settings["weights"]),
-                attn_implementation=settings["attention"],
-            )
-        tokenizer = imported(settings["tokenizer"]).from_pretrained(path)
-        lengths = {role: traits.max_length(role) for role in ("query", "document")}
-        first = PlainTokenModel(model.eval(), tokenizer, lengths)
+    def __init__(self, path: str, traits: Any, modules: Sequence[Mapping[str, Any]]) -> None:
         prompts = {**traits.task_prompts, **traits.prompts}
-        plain: Any = PlainModel([first, PlainPooling(settings["pooling"])], prompts=prompts)
+        plain: Any = PlainModel([_module(path, traits, settings).eval() for settings in modules], prompts=prompts)
         super().__init__(traits.spec, plain, traits.similarity, traits.had_normalize)
         self._traits = traits
 
@@ -106,9 +123,41 @@ class PlainEncoder(TorchEncoder):
         return str(self._traits.fingerprint())
 
 
-def plain_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
+def _module(path: str, traits: Any, settings: Mapping[str, Any]) -> nn.Module:
+    if "model" in settings:
+        return _transformer(path, traits, settings)
+    if "pooling" in settings:
+        return PlainPooling(settings["pooling"])
+    if "table" in settings:
+        return _table(Path(path, settings["table"]), traits, settings)
+    if "dense" in settings:
+        weights = imported("safetensors.torch:load_file")(Path(path, settings["dense"], _WEIGHTS))
+        return PlainDense(weights, settings["activation"])
+    return PlainNormalize()
+
+
+def _transformer(path: str, traits: Any, settings: Mapping[str, Any]) -> PlainTokenModel:
+    with no_progress_bars():
+        model = imported(settings["model"]).from_pretrained(
+            path,
+            dtype=getattr(torch, settings["weights"]),
+            attn_implementation=settings["attention"],
+        )
+    tokenizer = imported(settings["tokenizer"]).from_pretrained(path)
+    lengths = {role: traits.max_length(role) for role in ("query", "document")}
+    return PlainTokenModel(model, tokenizer, lengths)
+
+
+def _table(folder: Path, traits: Any, settings: Mapping[str, Any]) -> StaticEmbedding:
+    tokenizer = imported("tokenizers:Tokenizer").from_file(str(folder / _TOKENIZER))
+    set_length(tokenizer, traits.spec, traits.max_length("document"))
+    weights = imported("safetensors.torch:load_file")(folder / _WEIGHTS)["embedding.weight"]
+    return StaticEmbedding(tokenizer, nn.EmbeddingBag.from_pretrained(weights.to(getattr(torch, settings["weights"]))))
+
+
+def plain_settings(encoder: TorchEncoder, path: str) -> list[dict[str, Any]] | None:
     """Settings of a :class:`PlainEncoder` with the bits of ``encoder``, loaded from ``path``, or ``None``."""
-    settings = _settings(encoder, path)
+    settings = _settings(encoder, Path(path))
     if settings is None:
         return None
     plain = PlainEncoder(path, encoder, settings)
@@ -124,32 +173,42 @@ def plain_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     return settings
 
 
-def _settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
-    """The settings, if the model is a transformer with one pooling on the CPU, and has the files to load it from."""
-    if isinstance(encoder.model, PlainModel):
-        return None
-    from sentence_transformers.base.modules import Transformer
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
+def _settings(encoder: TorchEncoder, path: Path) -> list[dict[str, Any]] | None:
+    """The settings, if all modules are known ones on the CPU, and have the files to load them from."""
     model = encoder.model
-    if [type(module) for module in model] != [Transformer, Pooling] or model.truncate_dim is not None:
-        return None
-    first, pooling = model
-    if pooling.pooling_mode not in ("mean", "cls") or not pooling.include_prompt:
-        return None
-    weights = list(model.parameters())
+    weights = list(model[0].parameters())
     types = {weight.dtype for weight in weights}
     is_small = sum(weight.numel() for weight in weights) <= _LARGEST
     if encoder.device.type != "cpu" or len(types) != 1 or not types <= {*PRECISIONS.values()} or not is_small:
         return None
-    if not all(Path(path, name).is_file() for name in ("config.json", "tokenizer.json")):
+    if isinstance(model, PlainModel) or model.truncate_dim is not None:
         return None
-    classes = {"model": type(first.auto_model), "tokenizer": type(encoder.tokenizer)}
-    if not all(kind.__module__.startswith("transformers.") for kind in classes.values()):
+    listed = path / "modules.json"
+    folders = [entry["path"] for entry in json.loads(listed.read_bytes())] if listed.is_file() else [""] * len(model)
+    settings = [_settings_of(module, path, folder) for module, folder in zip(model, folders, strict=False)]
+    first, *following = settings
+    if None in settings or not ("table" in first or any("pooling" in each for each in following)):
         return None
-    return {
-        **{name: f"{kind.__module__}:{kind.__name__}" for name, kind in classes.items()},
-        "pooling": pooling.pooling_mode,
-        "weights": name_of(types.pop()),
-        "attention": attention_of(first.config),
-    }
+    return [{**first, "weights": name_of(types.pop())}, *following]
+
+
+def _settings_of(module: Any, path: Path, folder: str) -> dict[str, Any] | None:
+    """Those of a module of the library that was loaded from ``folder``; ``None`` of one that only it can compute."""
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding as LibraryTable
+
+    kind = type(module)
+    if kind is Transformer and (path / "config.json").is_file() and (path / _TOKENIZER).is_file():
+        classes = {"model": type(module.auto_model), "tokenizer": type(module.tokenizer)}
+        if all(part.__module__.startswith("transformers.") for part in classes.values()):
+            names = {name: f"{part.__module__}:{part.__name__}" for name, part in classes.items()}
+            return {**names, "attention": attention_of(module.config)}
+    if kind is Pooling and module.pooling_mode in ("mean", "cls") and module.include_prompt:
+        return {"pooling": module.pooling_mode}
+    if kind is LibraryTable and (path / folder / _TOKENIZER).is_file() and (path / folder / _WEIGHTS).is_file():
+        return {"table": folder}
+    if kind is Dense and not module.use_residual and (path / folder / _WEIGHTS).is_file():
+        activation = type(module.activation_function)
+        return {"dense": folder, "activation": f"{activation.__module__}:{activation.__name__}"}
+    return {} if kind is Normalize else None

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -96,16 +97,21 @@ def search() -> None:
 
 
 def corpus(folder: Path, documents: int) -> None:
-    """A BEIR folder of documents of 30 words, and a pair of training data for every tenth."""
+    """A BEIR folder of documents of eight words, a pair of training data for every tenth, and as many texts of four
+    sentences, to crop."""
     chance = random.Random(0)
     words = ["".join(chance.choices("aeiourstln", k=6)) for _ in range(20_000)]
     (folder / "qrels").mkdir(parents=True)
-    with (folder / "corpus.jsonl").open("w") as texts, (folder / "pairs.jsonl").open("w") as pairs:
+    names = ("corpus", "pairs", "texts")
+    with ExitStack() as files:
+        texts, pairs, long_texts = (files.enter_context((folder / f"{name}.jsonl").open("w")) for name in names)
         for number in range(documents):
-            text = " ".join(chance.choices(words, k=30))
-            texts.write(json.dumps({"_id": f"d{number}", "title": "", "text": f"{text}. {text[::-1]}."}) + "\n")
+            text = " ".join(chance.choices(words, k=8))
+            texts.write(json.dumps({"_id": f"d{number}", "title": "", "text": text}) + "\n")
+            sentences = [" ".join(chance.choices(words, k=16)).capitalize() for _ in range(4)]
+            long_texts.write(json.dumps({"text": ". ".join(sentences)}) + "\n")
             if number % 10 == 0:
-                pairs.write(json.dumps({"anchor": text[:40], "positive": f"{text}. {text[::-1]}."}) + "\n")
+                pairs.write(json.dumps({"anchor": text[:20], "positive": text}) + "\n")
     queries = [{"_id": f"q{number}", "text": " ".join(chance.choices(words, k=5))} for number in range(100)]
     (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
     judgements = [f"q{number}\td{number}\t1\n" for number in range(100)]
@@ -125,7 +131,7 @@ def commands(counts: list[int]) -> None:
                 "search": ["search", table, "--corpus", texts, "--query", "one of them"],
                 "eval": ["eval", table, "--on", f"beir:{folder}"],
                 "export": ["export", table, "--on", texts, "-o", output / "export"],
-                "augment crops": ["augment", "crops", texts, "-o", output / "crops.jsonl"],
+                "augment crops": ["augment", "crops", folder / "texts.jsonl", "-o", output / "crops.jsonl"],
                 "augment mine": [*mine, "-o", output / "mined.jsonl"],
             }
             for command, words in runs.items():

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+from tokenizers import Tokenizer
 from torch import nn
 
 import retrokit
@@ -121,6 +126,62 @@ def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path, precision):
     command = [sys.executable, "-c", READS, str(tiny_bert), file, precision, *TEXTS]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == ["True", "[]"] * 2, done.stderr
+
+
+def of_modules(*following: nn.Module, pooling: str = "mean", **options: str) -> Callable[[Path, Path], object]:
+    def save(bert: Path, folder: Path) -> None:
+        modules = [Transformer(str(bert)), Pooling(16, pooling), *following]
+        SentenceTransformer(modules=modules, device="cpu", **options).save(str(folder))
+
+    return save
+
+
+def table(bert: Path, folder: Path) -> None:
+    first = StaticEmbedding(Tokenizer.from_file(str(bert / "tokenizer.json")), embedding_dim=16)
+    SentenceTransformer(modules=[first, Dense(16, 8)], device="cpu").save(str(folder))
+
+
+FOLDERS: dict[str, Callable[[Path, Path], object]] = {
+    "cls": of_modules(pooling="cls"),
+    "dense": of_modules(Dense(16, 8), Dense(8, 16, bias=False, activation_function=None)),
+    "dense, normalised": of_modules(Dense(16, 8, activation_function=nn.GELU()), Normalize()),
+    "normalised and kept": of_modules(Normalize(), Dense(16, 8), Normalize(), similarity_fn_name="manhattan"),
+    "a table": table,
+}
+
+
+@pytest.mark.parametrize("options", ["", ",dtype=bf16", ",max_length=9", ',document_prompt="a "'])
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_folders_of_known_modules_are_computed_without_the_library(kind, options, tiny_bert, tmp_path, loads):
+    folder = tmp_path / "model"
+    FOLDERS[kind](tiny_bert, folder)
+    spec = f"{folder}{options}"
+    first = embedded(spec)
+    again = retrokit.encoder(spec)
+    texts = ["a bird", "", "a text of this length " * 9, "[SEP] and Ünïcode\n"]
+    for precision in ("fp32", "bf16"):
+        expected = first.to_train().embed(texts, "document", precision)
+        assert again.embed(texts, "document", precision).tobytes() == expected.tobytes()
+    is_rounded = options == ",dtype=bf16" and any(folder.glob("*_Dense")) and kind != "a table"  # the library rounds that layer too
+    assert is_remembered(again) != is_rounded
+    assert len(loads) == 1 + is_rounded
+
+
+@pytest.mark.parametrize("kind", ["residual", "max pooling", "weights of another form"])
+def test_other_folders_are_loaded_by_the_library(kind, tiny_bert, tmp_path, loads):
+    folder = tmp_path / "model"
+    of_modules(Dense(16, 8, use_residual=kind == "residual"))(tiny_bert, folder)
+    if kind == "max pooling":
+        change_json(folder, "1_Pooling/config.json", pooling_mode="max")
+    if kind == "weights of another form":
+        weights = folder / "2_Dense" / "model.safetensors"
+        torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
+        weights.unlink()
+    embedded(folder)
+    again = retrokit.encoder(str(folder))
+    again.embed(["a bird"], "document", "fp32")
+    assert not is_remembered(again)
+    assert len(loads) == 2
 
 
 def change_weight(folder: Path) -> None:
