@@ -162,7 +162,9 @@ def test_folders_of_known_modules_are_computed_without_the_library(kind, options
     for precision in ("fp32", "bf16"):
         expected = first.to_train().embed(texts, "document", precision)
         assert again.embed(texts, "document", precision).tobytes() == expected.tobytes()
-    is_rounded = options == ",dtype=bf16" and any(folder.glob("*_Dense")) and kind != "a table"  # the library rounds that layer too
+    is_rounded = (
+        options == ",dtype=bf16" and any(folder.glob("*_Dense")) and kind != "a table"
+    )  # the library rounds that layer too
     assert is_remembered(again) != is_rounded
     assert len(loads) == 1 + is_rounded
 
