@@ -185,11 +185,15 @@ def _settings(encoder: TorchEncoder, path: Path) -> list[dict[str, Any]] | None:
         return None
     listed = path / "modules.json"
     folders = [entry["path"] for entry in json.loads(listed.read_bytes())] if listed.is_file() else [""] * len(model)
-    settings = [_settings_of(module, path, folder) for module, folder in zip(model, folders, strict=False)]
-    first, *following = settings
-    if None in settings or not ("table" in first or any("pooling" in each for each in following)):
-        return None
-    return [{**first, "weights": name_of(types.pop())}, *following]
+    settings = []
+    for module, folder in zip(model, folders, strict=False):
+        known = _settings_of(module, path, folder)
+        if known is None:
+            return None
+        settings.append(known)
+    settings[0]["weights"] = name_of(types.pop())
+    embeds_texts = any("table" in each or "pooling" in each for each in settings)
+    return settings if embeds_texts else None
 
 
 def _settings_of(module: Any, path: Path, folder: str) -> dict[str, Any] | None:
