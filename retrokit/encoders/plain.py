@@ -1,4 +1,4 @@
-"""Plain models, a transformer or a table of token embeddings and what stands behind it, without sentence-transformers,
+"""Plain models, a transformer or a table of token embeddings and what follows it, without sentence-transformers,
 whose import takes longer than to embed many texts.
 
 A :class:`PlainEncoder` replaces the encoder for embedding only if both gave the same bits (:func:`plain_settings`). The
