@@ -187,10 +187,10 @@ def _settings(encoder: TorchEncoder, path: Path) -> list[dict[str, Any]] | None:
     folders = [entry["path"] for entry in json.loads(listed.read_bytes())] if listed.is_file() else [""] * len(model)
     settings = []
     for module, folder in zip(model, folders, strict=False):
-        known = _settings_of(module, path, folder)
-        if known is None:
+        module_settings = _settings_of(module, path, folder)
+        if module_settings is None:
             return None
-        settings.append(known)
+        settings.append(module_settings)
     settings[0]["weights"] = name_of(types.pop())
     embeds_texts = any("table" in each or "pooling" in each for each in settings)
     return settings if embeds_texts else None
@@ -203,11 +203,8 @@ def _settings_of(module: Any, path: Path, folder: str) -> dict[str, Any] | None:
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding as LibraryTable
 
     kind = type(module)
-    if kind is Transformer and (path / "config.json").is_file() and (path / _TOKENIZER).is_file():
-        classes = {"model": type(module.auto_model), "tokenizer": type(module.tokenizer)}
-        if all(part.__module__.startswith("transformers.") for part in classes.values()):
-            names = {name: f"{part.__module__}:{part.__name__}" for name, part in classes.items()}
-            return {**names, "attention": attention_of(module.config)}
+    if kind is Transformer:
+        return _transformer_settings(module, path)
     if kind is Pooling and module.pooling_mode in ("mean", "cls") and module.include_prompt:
         return {"pooling": module.pooling_mode}
     if kind is LibraryTable and (path / folder / _TOKENIZER).is_file() and (path / folder / _WEIGHTS).is_file():
@@ -216,3 +213,13 @@ def _settings_of(module: Any, path: Path, folder: str) -> dict[str, Any] | None:
         activation = type(module.activation_function)
         return {"dense": folder, "activation": f"{activation.__module__}:{activation.__name__}"}
     return {} if kind is Normalize else None
+
+
+def _transformer_settings(module: Any, path: Path) -> dict[str, Any] | None:
+    classes = {"model": type(module.auto_model), "tokenizer": type(module.tokenizer)}
+    if not all(kind.__module__.startswith("transformers.") for kind in classes.values()):
+        return None
+    if not (path / "config.json").is_file() or not (path / _TOKENIZER).is_file():
+        return None
+    names = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in classes.items()}
+    return {**names, "attention": attention_of(module.config)}
