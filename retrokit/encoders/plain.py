@@ -173,16 +173,22 @@ def plain_settings(encoder: TorchEncoder, path: str) -> list[dict[str, Any]] | N
     return settings
 
 
-def _settings(encoder: TorchEncoder, path: Path) -> list[dict[str, Any]] | None:
-    """The settings, if all modules are known ones on the CPU, and have the files to load them from."""
+def _may_be_plain(encoder: TorchEncoder) -> bool:
+    """Whether the library's model is on the CPU, is not truncated, and has few weights of one type."""
     model = encoder.model
+    if isinstance(model, PlainModel) or encoder.device.type != "cpu" or model.truncate_dim is not None:
+        return False
     weights = list(model[0].parameters())
     types = {weight.dtype for weight in weights}
-    is_small = sum(weight.numel() for weight in weights) <= _LARGEST
-    if encoder.device.type != "cpu" or len(types) != 1 or not types <= {*PRECISIONS.values()} or not is_small:
+    size = sum(weight.numel() for weight in weights)
+    return len(types) == 1 and types <= {*PRECISIONS.values()} and size <= _LARGEST
+
+
+def _settings(encoder: TorchEncoder, path: Path) -> list[dict[str, Any]] | None:
+    """The settings, if all modules are known ones, and have the files to load them from."""
+    if not _may_be_plain(encoder):
         return None
-    if isinstance(model, PlainModel) or model.truncate_dim is not None:
-        return None
+    model = encoder.model
     listed = path / "modules.json"
     folders = [entry["path"] for entry in json.loads(listed.read_bytes())] if listed.is_file() else [""] * len(model)
     settings = []
@@ -191,7 +197,7 @@ def _settings(encoder: TorchEncoder, path: Path) -> list[dict[str, Any]] | None:
         if module_settings is None:
             return None
         settings.append(module_settings)
-    settings[0]["weights"] = name_of(types.pop())
+    settings[0]["weights"] = name_of(next(model[0].parameters()).dtype)
     embeds_texts = any("table" in each or "pooling" in each for each in settings)
     return settings if embeds_texts else None
 
