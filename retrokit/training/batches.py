@@ -8,11 +8,12 @@ into equal parts.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -54,15 +55,15 @@ class TrainingSet(Dataset):
     def __init__(self, sources: Sequence[Source], augmentation: Augmentation | None = None, seed: int = 0) -> None:
         self.sources = list(sources)
         self.augmentation, self.seed, self.epoch = augmentation, seed, 0
-        self.starts = np.cumsum([0, *(len(source.records) for source in sources)])
+        self.starts = [0, *accumulate(len(source.records) for source in sources)]
         self.positives = torch.from_numpy(distinct(np.concatenate([source.positives for source in sources])))
 
     def __len__(self) -> int:
-        return int(self.starts[-1])
+        return self.starts[-1]
 
     def __getitem__(self, index: int) -> Example:
-        source = int(np.searchsorted(self.starts, index, side="right")) - 1
-        records, position = self.sources[source].records, index - int(self.starts[source])
+        source = bisect_right(self.starts, index) - 1
+        records, position = self.sources[source].records, index - self.starts[source]
         record = records[position]
         anchor, documents = texts_of_record(record)
         if isinstance(record, Unlabelled):
@@ -112,7 +113,7 @@ def pools_of(data: TrainingSet, mix: bool) -> list[SourcePool]:
     Raises:
         UsageError: one source to mix, or sources that differ in their prompts, or of texts and of images.
     """
-    starts = data.starts[:-1].tolist()
+    starts = data.starts[:-1]
     if mix and len(data.sources) == 1:
         raise UsageError("`mix=` is of several sources; give `data=` once more")
     if not mix:

@@ -30,7 +30,7 @@ class HeldOut:
         """Each batch with its weight in the mean: its examples times the weight of their source. The batches of a
         source differ by at most one example."""
         random = np.random.default_rng(self.seed)
-        for source, (start, end) in zip(self.data.sources, pairwise(self.data.starts.tolist()), strict=True):
+        for source, (start, end) in zip(self.data.sources, pairwise(self.data.starts), strict=True):
             order = start + random.permutation(end - start)
             for indices in np.array_split(order, math.ceil((end - start) / self.size)):
                 yield [self.data[index] for index in indices.tolist()], len(indices) * source.weight

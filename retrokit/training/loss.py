@@ -179,8 +179,7 @@ class InfoNCE(PreparedLoss):
         widths: list[int] | None = None,
     ) -> None:
         super().__init__(model, similarity, scale, mini_batch, widths)
-        self.positives: Tensor
-        self.register_buffer("positives", positives, persistent=False)
+        self.known_pairs = KnownPairs(positives)
         self.directions = directions
         self.guide = guide
 
@@ -220,7 +219,8 @@ class InfoNCE(PreparedLoss):
 
     def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
         """Which pairs are known positives, bool ``[nq, nd]``; none of a padded document."""
-        return known_pairs(self.positives, query_ids, document_ids) & (document_ids >= 0)[None, :]
+        is_known: Tensor = self.known_pairs(query_ids, document_ids)
+        return is_known & (document_ids >= 0)[None, :]
 
 
 class Taught(InfoNCE):
@@ -275,14 +275,37 @@ class Taught(InfoNCE):
         return scores.new_zeros(labels.shape).index_put((rows, places), scores)
 
 
-def known_pairs(positives: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:
-    """Which pairs of texts are among the known ``positives`` (sorted codes, int64 ``[n]``), bool ``[nq, nd]``, given
-    the ids of the queries (``records.text_id``), int64 ``[nq]``, and of the documents, int64 ``[nd]``."""
-    codes = pair_codes(query_ids[:, None], document_ids[None, :])
-    if not len(positives):
-        return torch.zeros_like(codes, dtype=torch.bool)
-    index = torch.searchsorted(positives, codes).clamp_max(len(positives) - 1)
-    return positives[index] == codes
+class KnownPairs(nn.Module):
+    """Tells which pairs of texts are known positives, in a time that does not grow with their number.
+
+    A code's first bits lead to the first of the sorted codes that may equal it. Those of texts' ids are like random
+    numbers, so that a few have the same first bits.
+
+    Args:
+        positives: codes of the known positives (``records.pair_codes``), sorted int64 ``[n]``.
+    """
+
+    def __init__(self, positives: Tensor) -> None:
+        super().__init__()
+        bits = (2 * len(positives)).bit_length() or 1
+        self.shift, self.half = 64 - bits, 2**bits // 2
+        starts = torch.searchsorted(positives, torch.arange(-self.half, self.half) << self.shift)
+        self.longest = int(starts.diff(append=torch.tensor([len(positives)])).max())
+        self.positives: Tensor
+        self.starts: Tensor
+        last = positives[-1:].repeat(self.longest)
+        self.register_buffer("positives", torch.cat([positives, last]), persistent=False)
+        self.register_buffer("starts", starts, persistent=False)
+
+    def forward(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
+        """Bool ``[nq, nd]``, of the ids of queries (``records.text_id``), int64 ``[nq]``, and documents ``[nd]``."""
+        codes = pair_codes(query_ids[:, None], document_ids[None, :]).flatten()
+        index = self.starts.index_select(0, (codes >> self.shift).add_(self.half))
+        is_known = torch.zeros_like(codes, dtype=torch.bool)
+        for _ in range(self.longest):
+            is_known |= self.positives.index_select(0, index) == codes
+            index += 1
+        return is_known.view(len(query_ids), len(document_ids))
 
 
 class ScoredMSE(PreparedLoss):

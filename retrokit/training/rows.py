@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import get_total_norm
 
 _OF_ROWS, _OF_STEPS = ("mean", "square", "brought", "stepped"), ("decay", "drift", "fade")
-_AT_ONCE = 128  # rows whose numbers stay in the processor's cache from one operation to the next
+_AT_ONCE = 2**16  # numbers of rows, which stay in the processor's cache from one operation to the next
 
 
 class RowBag(nn.EmbeddingBag):
@@ -53,7 +54,9 @@ class _MeanOfRows(torch.autograd.Function):
         """Gradient of the means ``[n, d]`` → of the table ``[r, d]``, sparse: a row for each row in use, in order."""
         ids, offsets = ctx.saved_tensors
         lengths = torch.diff(offsets, append=offsets.new_tensor([len(ids)]))
-        ids, order = ids.sort(stable=True)
+        # of 16 bits, as most tables have, numpy sorts without comparing
+        order = torch.from_numpy(ids.numpy().astype(np.min_scalar_type(ctx.shape[0])).argsort(kind="stable"))
+        ids = ids[order]
         text = torch.repeat_interleave(torch.arange(len(lengths), device=ids.device), lengths)[order]
         rows, counts = torch.unique_consecutive(ids, return_counts=True)
         # of a row: the sum over the texts that use it, of each by the share that one token has in its mean
@@ -106,25 +109,30 @@ class TableRows:
         self.brought = torch.zeros(len(table), dtype=torch.int64, device=table.device)
         self.stepped = torch.zeros_like(self.brought)
 
-    def moved(self, rows: Tensor | None = None) -> Tensor:
-        """Where the rows (default: all) are at the present step, ``[len(rows), d]``."""
-        rows = torch.arange(len(self.table), device=self.table.device) if rows is None else rows
+    def moved(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Parts of the rows (each named once), and where those are at the present step."""
         brought, stepped = self.brought[rows].cpu(), self.stepped[rows].cpu()
-        values, betas = self.table.index_select(0, rows), self.group["betas"]
+        betas = self.group["betas"]
         # ε stands beside √v̂; the moments here are not corrected for their start at 0
         small = self.group["eps"] * torch.sqrt(1 - betas[1] ** stepped.double().clamp_min(1))
         faded = (betas[0] / betas[1] ** 0.5) ** (brought - stepped).double()
-        direction = self._root(self.square.index_select(0, rows)).add_(self._column(small)).reciprocal_()
-        direction.mul_(self.mean.index_select(0, rows))
-        values.mul_(self._column(self.catchup.decay[brought]))
-        return values.addcmul_(direction, self._column(self.catchup.drift[brought] * faded), value=-1)
+        factors = small, self.catchup.decay[brought], self.catchup.drift[brought] * faded
+        for part, small_of_part, decay, drift in self._parts(rows, *map(self._column, factors)):
+            divisor = self._root(self.square.index_select(0, part)).add_(small_of_part)
+            drifts = self.mean.index_select(0, part).mul_(drift)
+            yield part, self.table.index_select(0, part).mul_(decay).addcdiv_(drifts, divisor, value=-1)
 
-    def bring(self, rows: Tensor) -> None:
-        """Bring the rows (each named once) up to the present step."""
-        rows = rows[self.brought[rows] < self.catchup.step]
-        for batch in rows.split(_AT_ONCE):
-            self.table.index_copy_(0, batch, self.moved(batch))
-            self.brought[batch] = self.catchup.step
+    def bring(self, rows: Tensor | None = None) -> None:
+        """Bring the rows, in any shape and order (default: all), up to the present step."""
+        behind = self.brought < self.catchup.step
+        if rows is not None:
+            is_named = torch.zeros_like(behind)
+            is_named[rows] = True
+            behind &= is_named
+        rows = behind.nonzero().squeeze(1)
+        for part, values in self.moved(rows):
+            self.table.index_copy_(0, part, values)
+        self.brought[rows] = self.catchup.step
 
     def step(self, rows: Tensor, gradient: Tensor) -> None:
         """One step with the gradient ``[len(rows), d]`` of the rows (each named once); the others follow later."""
@@ -132,18 +140,24 @@ class TableRows:
         self.bring(rows)
         self.catchup.advance(lr, decay, betas)
         step = self.catchup.step
-        for batch, slope in zip(rows.split(_AT_ONCE), gradient.split(_AT_ONCE), strict=True):
-            rested = (step - self.stepped[batch]).double()
-            mean = self.mean.index_select(0, batch).mul_(self._column(betas[0] ** rested))
-            mean.add_(slope, alpha=1 - betas[0])
-            square = self.square.index_select(0, batch).mul_(self._column(betas[1] ** rested))
-            square.addcmul_(slope, slope, value=1 - betas[1])
-            self.mean.index_copy_(0, batch, mean)
-            self.square.index_copy_(0, batch, square)
-            divisor = self._root(square).div_((1 - betas[1] ** step) ** 0.5).add_(eps)
-            values = self.table.index_select(0, batch).mul_(1 - lr * decay)
-            self.table.index_copy_(0, batch, values.addcdiv_(mean, divisor, value=-lr / (1 - betas[0] ** step)))
+        correction = (1 - betas[1] ** step) ** 0.5
+        rate = lr * correction / (1 - betas[0] ** step)
+        rested = (step - self.stepped[rows]).double()
+        faded = [self._column(beta**rested) for beta in betas]
+        for part, slope, mean_faded, square_faded in self._parts(rows, gradient, *faded):
+            mean = self.mean.index_select(0, part).mul_(mean_faded).add_(slope, alpha=1 - betas[0])
+            square = self.square.index_select(0, part).mul_(square_faded).addcmul_(slope, slope, value=1 - betas[1])
+            self.mean.index_copy_(0, part, mean)
+            self.square.index_copy_(0, part, square)
+            divisor = self._root(square).add_(eps * correction)
+            values = self.table.index_select(0, part).mul_(1 - lr * decay)
+            self.table.index_copy_(0, part, values.addcdiv_(mean, divisor, value=-rate))
         self.brought[rows] = self.stepped[rows] = step
+
+    def _parts(self, *of_rows: Tensor) -> Iterator[tuple[Tensor, ...]]:
+        """Tensors with an entry for each row, in parts that are computed at once."""
+        size = max(1, _AT_ONCE // self.table.shape[1])
+        return zip(*(tensor.split(size) for tensor in of_rows), strict=True)
 
     def _root(self, square: Tensor) -> Tensor:
         """The root, in place; of a denormal number, which takes a processor 40 times as long, that of the smallest
@@ -182,10 +196,9 @@ class RowAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def bring(self, table: Tensor, rows: Tensor | None = None) -> None:
-        """Bring the rows named in ``rows``, in any shape and order (default: all), up to the present step."""
+        """As :meth:`TableRows.bring`."""
         if table in self.tables:
-            named = torch.arange(len(table), device=table.device) if rows is None else rows.unique()
-            self.tables[table].bring(named)
+            self.tables[table].bring(rows)
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -194,7 +207,8 @@ class RowAdamW(torch.optim.AdamW):
         with torch.no_grad():
             for table, rows in self.tables.items():
                 originals[table] = table.clone()
-                table.copy_(rows.moved())
+                for part, values in rows.moved(torch.arange(len(table), device=table.device)):
+                    table.index_copy_(0, part, values)
         try:
             yield
         finally:

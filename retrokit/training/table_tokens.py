@@ -52,10 +52,10 @@ class TableTokens:
         rows = np.searchsorted(self._texts, numbers).clip(max=len(self._texts) - 1)
         if not np.array_equal(self._texts[rows], numbers):
             return self._preprocess(texts, prompt=prompt, task=task, **limit)
-        starts, ends = self._starts[rows], self._ends[rows]
-        tokens = np.concatenate([self._tokens[start:end] for start, end in zip(starts, ends, strict=True)])
-        lengths = ends - starts
+        starts = self._starts[rows]
+        lengths = self._ends[rows] - starts
         offsets = lengths.cumsum() - lengths
+        tokens = self._tokens[np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())]
         return {"input_ids": torch.from_numpy(tokens.astype(np.int64)), "offsets": torch.from_numpy(offsets)}
 
 

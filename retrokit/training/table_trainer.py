@@ -1,6 +1,5 @@
 """The trainer of an encoder whose first module is a table of embeddings."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -41,7 +40,7 @@ class TableTrainer(FinetuneTrainer):
         if loader.data.augmentation is None and examples >= len(loader.data):
             texts = partial(_texts, loader.data.sources, collator)
             collator.preprocess = tokens_of(self.model.tokenizer, texts, collator.preprocess)
-        with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
+        with threads(max(1, self.threads - 1)):
             return super().train(*args, **kwargs)
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
@@ -84,16 +83,3 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def one_thread_tokenises() -> Iterator[None]:
-    """The library tokenizers uses one thread, not all cores."""
-    before = os.environ.get("TOKENIZERS_PARALLELISM")
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    try:
-        yield
-    finally:
-        del os.environ["TOKENIZERS_PARALLELISM"]
-        if before is not None:
-            os.environ["TOKENIZERS_PARALLELISM"] = before

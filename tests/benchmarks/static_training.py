@@ -2,16 +2,23 @@
 
     python tests/benchmarks/static_training.py data/ml-abstracts/abstracts.jsonl
     python tests/benchmarks/static_training.py data/ml-abstracts/abstracts.jsonl --encoder static:dim=768 --batch 64
+    python tests/benchmarks/static_training.py data/ml-abstracts/abstracts.jsonl --study --turns 3
 
 Both train on the same pairs, the halves of texts, in turns, with the same vocabulary, batch, learning rate and AdamW.
 Each turn has an empty cache: the first epoch includes the tokens. Medians of the turns; the library's first is warm.
+
+``--study`` times ``retrokit study run`` of 5 similarities and 3 seeds, one epoch each, from the command to its report,
+beside 15 times the first epoch of the library in a process that has imported it already.
 """
 
 import argparse
 import itertools
 import json
+import math
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +35,7 @@ from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 
 RATE = 0.2
+MATRIX = {"sim": ["cosine", "dot", "qnorm", "dnorm", "l2"], "seed": [0, 1, 2]}
 
 
 def halves(source: Path, pairs: Path, count: int) -> None:
@@ -50,6 +58,24 @@ def ours(arguments: argparse.Namespace, pairs: Path, folder: Path) -> list[float
     lines = (folder / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     seconds = {row["step"]: row["seconds"] for row in map(json.loads, lines)}
     return differences([0.0, *(seconds[steps * epoch] for epoch in range(1, arguments.epochs + 1))])
+
+
+def study(arguments: argparse.Namespace, pairs: Path, folder: Path) -> list[float]:
+    """Seconds of the command of a study, whose runs save their models."""
+    folder.mkdir()
+    table = {"encoder": arguments.encoder, "data": [str(pairs)], "batch_size": arguments.batch, "lr": RATE}
+    table |= {"epochs": 1, "precision": "fp32"}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in table.items()]
+    lines += [f"matrix.{name} = {json.dumps(values)}" for name, values in MATRIX.items()]
+    (folder / "study.toml").write_text("\n".join(["[finetune]", *lines]), encoding="utf-8")
+    command = ["study", "run", str(folder / "study.toml"), "--output", str(folder / "out")]
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "retrokit", *command, "--jobs", str(arguments.jobs)],
+        env={**os.environ, "RETROKIT_CACHE": str(folder / "cache")},
+        check=True,
+    )
+    return [time.perf_counter() - began]
 
 
 class Clock(TrainerCallback):
@@ -86,27 +112,41 @@ def library(arguments: argparse.Namespace, pairs: Path, folder: Path) -> list[fl
     return differences(clock.ends[:: arguments.steps])
 
 
+def library_runs(arguments: argparse.Namespace, pairs: Path, folder: Path) -> list[float]:
+    """Seconds of as many runs of the library as the study has, of one that was measured, without its start."""
+    runs = math.prod(map(len, MATRIX.values()))
+    return [runs * library(arguments, pairs, folder)[0]]
+
+
 def differences(values: list[float]) -> list[float]:
     """Of each value and the one before."""
     return [after - before for before, after in itertools.pairwise(values)]
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Print the seconds of the first epoch and of a later one, and the ratios."""
+    """Print the seconds of the first epoch and of a later one, or of a study, and the ratios."""
     arguments.steps = arguments.pairs // arguments.batch
-    taken: dict[str, list[list[float]]] = {"retrokit": [], "library": []}
+    sides = {"retrokit": ours, "library": library}
+    parts = {"first epoch": slice(0, 1), "later epoch": slice(1, None)}
+    if arguments.study:
+        sides = {"retrokit": study, "library": library_runs}
+        parts = {"study": slice(None)}
+        arguments.epochs = 1
+    taken: dict[str, list[list[float]]] = {who: [] for who in sides}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         pairs = folder / "pairs.jsonl"
         halves(Path(arguments.source), pairs, arguments.steps * arguments.batch)
         for turn in range(arguments.turns):
-            taken["retrokit"].append(ours(arguments, pairs, folder / f"retrokit-{turn}"))
-            taken["library"].append(library(arguments, pairs, folder / f"library-{turn}"))
-            for who, turns in taken.items():
-                print(who, " ".join(f"{seconds:.2f}" for seconds in turns[-1]), flush=True)
-    for title, epochs in (("first epoch", slice(0, 1)), ("later epoch", slice(1, None))):
-        medians = {who: statistics.median(statistics.mean(turn[epochs]) for turn in taken[who]) for who in taken}
-        ratio = medians["library"] / medians["retrokit"]
+            for who, side in sides.items():
+                taken[who].append(side(arguments, pairs, folder / f"{who}-{turn}"))
+                print(who, " ".join(f"{seconds:.2f}" for seconds in taken[who][-1]), flush=True)
+    for title, epochs in parts.items():
+        rounds = {who: [statistics.mean(turn[epochs]) for turn in turns] for who, turns in taken.items()}
+        medians = {who: statistics.median(seconds) for who, seconds in rounds.items()}
+        ratio = statistics.median(
+            theirs / own for theirs, own in zip(rounds["library"], rounds["retrokit"], strict=True)
+        )
         print(f"{title}: retrokit {medians['retrokit']:.2f} s, library {medians['library']:.2f} s: {ratio:.2f} ×")
 
 
@@ -119,6 +159,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=19_968)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--study", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2, help="of the study")
     return parser.parse_args()
 
 

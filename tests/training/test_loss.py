@@ -16,11 +16,11 @@ from sentence_transformers.util import cos_sim, dot_score, pairwise_cos_sim, pai
 
 import retrokit
 from retrokit.data.pairs import Source
-from retrokit.data.training_rows import Pair, ScoredPair
+from retrokit.data.training_rows import Pair, ScoredPair, pair_codes
 from retrokit.encoders import engine
 from retrokit.training import loss as module
 from retrokit.training.batches import Collator, TrainingSet
-from retrokit.training.loss import Guide, InfoNCE, ScoredMSE, Taught
+from retrokit.training.loss import Guide, InfoNCE, KnownPairs, ScoredMSE, Taught
 from retrokit.training.model import build
 from tests.codes import codes
 from tests.models import make_bert, sentences
@@ -335,3 +335,18 @@ def test_a_guide_masks_in_both_directions(tiny_bert, another_bert, spec):
             masked[own, own] = False
             means.append(-given.masked_fill(masked, -torch.inf).log_softmax(1).diagonal().mean().item())
     assert value == near(sum(means) / 2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 4000])
+@pytest.mark.parametrize("highest", [3, 2**40, 2**63 - 1], ids=["alike", "close", "random"])
+def test_known_pairs_are_those_with_a_positives_code(count, highest):
+    """Also where codes share their first bits, or end the list: ids of texts are random, those of a test need not be."""
+    generator = torch.Generator().manual_seed(count)
+    anchors, documents = torch.randint(highest, (2, count), generator=generator)
+    other_anchors, other_documents = torch.randint(highest, (2, 40), generator=generator)
+    positives = pair_codes(anchors, documents).unique()
+    queries = torch.cat([anchors[:50], other_anchors, torch.tensor([0, 2**63 - 1])])
+    candidates = torch.cat([documents[:60], other_documents, torch.tensor([0, -1])])
+    expected = torch.isin(pair_codes(queries[:, None], candidates[None]), positives)
+    assert torch.equal(KnownPairs(positives)(queries, candidates), expected)
+    assert expected[: min(count, 50), : min(count, 60)].diagonal().all()

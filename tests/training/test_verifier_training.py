@@ -14,6 +14,7 @@ from retrokit.data.pairs import read_source
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.verifier import shrink
 from retrokit.training.batches import TrainingSet
+from retrokit.training.loss import KnownPairs
 from retrokit.training.rerankers import verifier as recipe
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.job import draw_candidates
@@ -121,14 +122,14 @@ def test_candidates_are_the_positive_the_negatives_and_others_that_are_no_positi
     ]
     write_jsonl(tmp_path / "rows.jsonl", rows)
     data = TrainingSet([read_source(str(tmp_path / "rows.jsonl"), "pairs")])
-    found = draw_candidates([data[i] for i in range(3)], data.positives, 9, np.random.default_rng(0))
+    found = draw_candidates([data[i] for i in range(3)], KnownPairs(data.positives), 9, np.random.default_rng(0))
     lists = [[found.documents[j] for j in row if j >= 0] for row in found.columns.tolist()]
     mine = [row[:count] for row, count in zip(lists, (3, 2, 1), strict=True)]
     assert mine == [["pa", "na1", "na2"], ["pb", "nb"], ["pa2"]]
     assert sorted(lists[0][3:]) == ["nb", "pb"], "pa2 is a positive of a too"
     assert sorted(lists[1][2:]) == ["na1", "na2", "pa", "pa2"]
     assert found.is_negative.sum(dim=1).tolist() == [2, 1, 0]
-    fewer = draw_candidates([data[i] for i in range(3)], data.positives, 1, np.random.default_rng(0))
+    fewer = draw_candidates([data[i] for i in range(3)], KnownPairs(data.positives), 1, np.random.default_rng(0))
     assert [(row >= 0).sum().item() for row in fewer.columns] == [4, 3, 2]
     np.testing.assert_array_equal(data.positives.numpy(), codes({"a": ["pa", "pa2"], "b": ["pb"]}))
 

@@ -21,7 +21,7 @@ from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.ranking import reranking
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
-from retrokit.training.loss import known_pairs
+from retrokit.training.loss import KnownPairs
 from retrokit.training.preflight import of_any_run
 from retrokit.training.processes import process_count, process_rank
 from retrokit.training.rerankers.config import VerifierConfig
@@ -95,6 +95,7 @@ class RerankerTrainer(RunTrainer):
     def __init__(self, *shared: Any, config: VerifierConfig, lists: RankedLists) -> None:
         super().__init__(*shared)
         self.config, self.lists = config, lists
+        self.known_pairs = KnownPairs(self.loader.data.positives)
 
     def candidates(self, examples: Sequence[Example]) -> Candidates:
         """The candidates of each anchor, drawn by the seed, the step and the process."""
@@ -103,7 +104,7 @@ class RerankerTrainer(RunTrainer):
         if rank > 0:
             seeds.append(rank)
         random = np.random.default_rng(seeds)
-        return draw_candidates(examples, self.loader.data.positives, self.config.in_batch or 0, random)
+        return draw_candidates(examples, self.known_pairs, self.config.in_batch or 0, random)
 
 
 @dataclass(frozen=True)
@@ -195,16 +196,16 @@ class Candidates:
 
 
 def draw_candidates(
-    examples: Sequence[Example], positives: Tensor, in_batch: int, random: np.random.Generator
+    examples: Sequence[Example], known_pairs: KnownPairs, in_batch: int, random: np.random.Generator
 ) -> Candidates:
     """Compare each anchor with its positive, its negatives, and ``in_batch`` documents of the other examples at random.
 
-    A document that is a known positive of the anchor (``positives``: sorted codes) is never among the others.
+    A known positive of the anchor is never among the others.
     """
     anchors, lists = zip(*(texts_of_record(example.record) for example in examples), strict=True)
     documents = list(chain.from_iterable(lists))
     ids = torch.tensor(list(chain.from_iterable(example.document_ids for example in examples)))
-    is_positive = known_pairs(positives, torch.tensor([example.anchor_id for example in examples]), ids).numpy()
+    is_positive = known_pairs(torch.tensor([example.anchor_id for example in examples]), ids).numpy()
     counts = [len(example.document_ids) for example in examples]
     starts = np.cumsum([0, *counts])
     rows = []
