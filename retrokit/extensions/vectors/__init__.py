@@ -8,6 +8,7 @@ from retrokit.core.registry import Extension
 if TYPE_CHECKING:
     from retrokit.extensions.vectors.bridging import bridge as bridge
     from retrokit.extensions.vectors.canaries import verify as verify
+    from retrokit.extensions.vectors.identify import identify as identify
     from retrokit.extensions.vectors.query_side import train as train
     from retrokit.extensions.vectors.settings import VectorsConfig as VectorsConfig
 
@@ -28,6 +29,12 @@ EXTENSION = Extension(
             "retrokit.extensions.vectors.cli:bridge",
         ),
         CommandEntry(
+            "vectors identify",
+            "Find which encoder, and which prompt, pooling or length, gave each vector of a table.",
+            "retrokit.extensions.vectors.cli:identify",
+            prints="json",
+        ),
+        CommandEntry(
             "vectors verify",
             "Check that another server or model folder gives the vectors of an export.",
             "retrokit.extensions.vectors.cli:verify",
@@ -37,12 +44,14 @@ EXTENSION = Extension(
     entries={
         "retrokit.records": {
             "bridge": "retrokit.extensions.vectors.records:BRIDGE",
+            "vectors-identify": "retrokit.extensions.vectors.records:IDENTIFICATION",
             "vectors-verify": "retrokit.extensions.vectors.records:VERIFICATION",
         }
     },
     python={
         "VectorsConfig": "retrokit.extensions.vectors.settings:VectorsConfig",
         "bridge": "retrokit.extensions.vectors.bridging:bridge",
+        "identify": "retrokit.extensions.vectors.identify:identify",
         "train": "retrokit.extensions.vectors.query_side:train",
         "verify": "retrokit.extensions.vectors.canaries:verify",
     },

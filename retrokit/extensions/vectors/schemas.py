@@ -3,6 +3,7 @@
 from retrokit.core.shapes import Either, Printed, but
 from retrokit.extensions.vectors.bridging import Bridged
 from retrokit.extensions.vectors.canaries import CanaryReport
+from retrokit.extensions.vectors.identify import Identification
 
 OUTPUTS = {
     "vectors-bridge": but(
@@ -11,6 +12,7 @@ OUTPUTS = {
         gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
         evaluation=(Either([Printed("eval"), None]), "Old, bridged and embedded again (--on)."),
     ),
+    "vectors-identify": Identification,
     "vectors-train": Printed("finetune"),
     "vectors-verify": CanaryReport,
 }

@@ -1,0 +1,653 @@
+"""``vectors identify``: which candidate, treated how, gave each vector of a table.
+
+Data flow: (1) the table is read and checked. Norms, zeros at the end and grids of numbers are read off all rows. (2) A
+random sample is embedded by each candidate as it is. A row is explained if the cosine distance is within the rounding
+that fp32 and bf16 differ by on these texts. (3) Rows without an explanation are tried with one change of the input at a
+time (prompt, role, pooling, length); what explains one of them is computed for all of them. (4) Outside the sample,
+rows whose vector a ridge regression on the words of their texts predicts worst are embedded, up to a budget. (5) Other
+rows are not embedded: a discriminant learned from the sample's texts under both changes infers their explanation where
+it is sure, and the output says which rows these are.
+
+Statistics: flagged rows are counted; for the rest the sample gives Clopper and Pearson's exact interval. Runs of rows
+that differ are the segment of largest excess, with a permutation test. Decisions: the first candidate, as documents, is
+expected; rounding and quantisation do not count as different, another norm than most rows have does.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from retrokit import encoders, similarities
+from retrokit.core.errors import UsageError
+from retrokit.core.outputs import check_settings
+from retrokit.core.registry import Spec, parse_all
+from retrokit.core.settings import taking
+from retrokit.core.sheet import Column
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.records import PrintedRecord
+from retrokit.encoders.base import Encoder
+from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
+from retrokit.evaluation.comparison.gates import write_junit
+from retrokit.evaluation.comparison.names import for_machines
+from retrokit.extensions.vectors.canaries import can_compute_in
+from retrokit.extensions.vectors.settings import IdentifySettings
+from retrokit.extensions.vectors.stored import StoredTable, read_table
+from retrokit.ranking.retrieval.embeddings import prepared_rows
+
+NONE = "none of these"
+BUDGET = 5000  # texts that are embedded of a larger table
+TRIED = 48  # rows without an explanation on which a change is tried
+ROUNDS = 3  # times that changes are tried on what is left
+EXACT, SERVICE, COARSE = 1e-5, 5e-4, 1e-3
+"""Cosine distances within which a vector is the same: at least; by a service, whose rounding cannot be measured; and of
+a row in int8."""
+ROUNDING = 3  # times the largest distance between precisions
+TIED = 3  # explanations whose distances are within this ratio are both named
+UNIT = 0.01  # difference of a norm from 1
+LENGTHS = (64, 128, 256, 384, 512)
+POOLINGS = ("mean", "cls", "last")
+PROMPTS = (
+    *("query: ", "passage: ", "search_query: ", "search_document: ", "clustering: ", "classification: "),
+    "Represent this sentence for searching relevant passages: ",
+    *("title: none | text: ", "task: search result | query: "),
+)
+"""Prompts of models in use (E5, Nomic, BGE, EmbeddingGemma)."""
+WORDS = 4096  # features of a text
+LEARNED, SURE, AGREEING = 200, 0.99, 0.99
+"""Texts that a discriminant learns a change from; the least posterior of an inferred explanation; and the least share
+of the sample on which it must be right."""
+NEIGHBOURS = 10
+DRAWS, ALPHA = 200, 0.01
+
+Embed = Callable[[Sequence[str]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A candidate as it is (``change`` is empty), or with one change of its input; ``embed`` gives raw vectors."""
+
+    candidate: str
+    change: str
+    embed: Embed
+
+    @property
+    def name(self) -> str:
+        """What the result calls it."""
+        return f"{self.candidate}, {self.change}" if self.change else self.candidate
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many rows of the table an explanation has: ``low`` to ``high`` with 95% confidence; both are ``share`` if
+    all rows were embedded. ``embedded`` rows were compared."""
+
+    explanation: Annotated[str, Column("explanation")]
+    embedded: Annotated[int, Column("rows embedded", ",")]
+    share: Annotated[float, Column("share", ".2%")]
+    low: Annotated[float, Column("at least", ".2%")]
+    high: Annotated[float, Column("at most", ".2%")]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that differ in one stretch of an order: by ``order`` in the table, ``id`` or ``length``. Of ``rows`` of the
+    sample there, ``differing`` differ; ``p`` is that of a permutation test."""
+
+    by: Annotated[str, Column("rows that differ, by")]
+    first: Annotated[str, Column("from")]
+    last: Annotated[str, Column("to")]
+    rows: Annotated[int, Column("rows of the sample", ",")]
+    differing: Annotated[int, Column("differ", ",")]
+    p: Annotated[float, Column("p", ".3f")]
+
+
+@dataclass(frozen=True)
+class Identification(PrintedRecord):
+    """What gave the vectors of a table.
+
+    Attributes:
+        embedded: rows that were embedded; ``inferred``: others that have an explanation; the rest have none.
+        texts_embedded: texts under all candidates and changes.
+        tolerance: cosine distance within which a vector is explained.
+        tried: changes that were tried, by name.
+        overlap: share of ten nearest neighbours in the sample that stay when rows that differ are embedded again.
+        overlap_differing: the same of the rows that differ; ``None``: there are none.
+        again: rows to embed again.
+        gates: ``fail_under``, if it was given.
+    """
+
+    table: str
+    expected: str
+    rows: int
+    dimension: int
+    embedded: int
+    inferred: int
+    texts_embedded: int
+    tolerance: float
+    tried: list[str]
+    shares: list[Share]
+    groups: list[Group]
+    overlap: float
+    overlap_differing: float | None
+    again: int
+    verdict: str
+    gates: list[Gate] = field(default_factory=list)
+
+    @property
+    def conclusion(self) -> str:
+        return self.verdict
+
+
+@taking(IdentifySettings)
+def identify(settings: IdentifySettings) -> Identification:
+    """Explain the vectors of a table.
+
+    Raises:
+        UsageError: no texts, wrong names, or a candidate with fewer dimensions than the table.
+        DataError: a table that cannot be read, or has a row without a vector.
+    """
+    check_settings(settings)
+    specs = parse_all([(encoders.registry, spec) for spec in settings.candidates])
+    table = read_table(settings.table, settings.texts)
+    evidence = _Evidence(settings, table, specs)
+    random = np.random.default_rng(settings.seed)
+    count = len(table.ids)
+    everything = settings.all_ or count <= BUDGET
+    sample = np.sort(random.permutation(count)[: count if everything else settings.sample])
+    evidence.explain(sample)
+    flagged = sample[:0]
+    inferred: dict[int, int] = {}
+    if not everything:
+        flagged, inferred = _outside(evidence, sample)
+        evidence.explain(flagged)
+    return _Report(settings, table, evidence, sample, flagged, inferred).write()
+
+
+class _Evidence:
+    """Cosine distances between stored vectors and what candidates give, as far as rows were embedded."""
+
+    def __init__(self, settings: IdentifySettings, table: StoredTable, specs: Sequence[Spec]) -> None:
+        self.table = table
+        self.texts_embedded = 0
+        self.variants: list[Variant] = []
+        self.untried: list[Variant] = []
+        for spec in specs:
+            encoder: Encoder = encoders.registry.create(spec, device=settings.device)
+            _check_dimension(encoder, table)
+            self.variants.append(Variant(encoder.name, "", _embedding(encoder)))
+            self.untried += _changes(spec, encoder, settings.device)
+            if len(self.variants) == 1:
+                rounding = _rounding(encoder, table.texts)
+        self.candidates = len(specs)
+        self.tried = [variant.name for variant in self.untried]
+        self.traits = Traits.read(table.vectors)
+        self.tolerance = rounding
+        self._tolerances = np.where(self.traits.storage == "int8", max(COARSE, rounding), rounding)
+        self.units = _unit(table.vectors)
+        count = len(table.ids)
+        self.distances = [np.full(count, np.inf) for _ in self.variants]
+        self.expected_units: dict[int, np.ndarray] = {}
+        self._random = np.random.default_rng(settings.seed)
+
+    @property
+    def is_embedded(self) -> np.ndarray:
+        """Which rows were compared with the first candidate."""
+        return np.isfinite(self.distances[0])
+
+    def explain(self, rows: np.ndarray) -> None:
+        """Embed ``rows`` by all candidates, and those without an explanation with changes."""
+        for index in range(self.candidates):
+            self._embed(index, rows)
+        for _ in range(ROUNDS):
+            unexplained = self._unexplained(rows)
+            for index in range(self.candidates, len(self.variants)):
+                self._embed(index, unexplained)
+            unexplained = self._unexplained(unexplained)
+            if not len(unexplained) or not self._try(unexplained):
+                break
+
+    def _try(self, rows: np.ndarray) -> bool:
+        """Take in the changes that explain one of ``rows``; whether there are any."""
+        tried = self._random.permutation(rows)[:TRIED]
+        explaining = []
+        for variant in self.untried:
+            distances = self._measure(variant, tried)
+            if (distances <= self._tolerances[tried]).any():
+                explaining.append(variant)
+                self.variants.append(variant)
+                self.distances.append(np.full(len(self.table.ids), np.inf))
+                self.distances[-1][tried] = distances
+        self.untried = [variant for variant in self.untried if variant not in explaining]
+        return bool(explaining)
+
+    def _unexplained(self, rows: np.ndarray) -> np.ndarray:
+        least = np.min([distances[rows] for distances in self.distances], axis=0)
+        return rows[least > self._tolerances[rows]]
+
+    def _embed(self, index: int, rows: np.ndarray) -> None:
+        rows = rows[np.isinf(self.distances[index][rows])]
+        if len(rows):
+            self.distances[index][rows] = self._measure(self.variants[index], rows)
+
+    def _measure(self, variant: Variant, rows: np.ndarray) -> np.ndarray:
+        """The distances of ``rows`` from what a variant gives for their texts."""
+        embedded = self.embed(variant, rows)
+        if variant is self.variants[0]:
+            self.expected_units.update(zip(rows.tolist(), embedded, strict=True))
+        widths = self.traits.widths[rows]
+        within = np.arange(embedded.shape[1]) < widths[:, None]
+        return 1 - np.einsum("nd,nd->n", _unit(embedded * within), self.units[rows])
+
+    def embed(self, variant: Variant, rows: np.ndarray) -> np.ndarray:
+        """Unit vectors ``[n, d]`` of the texts of ``rows``, prepared as the table's are."""
+        self.texts_embedded += len(rows)
+        raw = variant.embed([self.table.texts[row] for row in rows.tolist()])[:, : self.units.shape[1]]
+        if self.table.similarity != "cosine":
+            raw = prepared_rows(similarities.registry.create(self.table.similarity), raw, "document")
+        return _unit(raw)
+
+    def explaining(self) -> np.ndarray:
+        """Whether a variant explains a row, bool ``[variants, n]``: its distance is within the tolerance, and not well
+        above the least."""
+        distances = np.stack(self.distances)
+        nearest = distances.min(axis=0)
+        return (distances <= self._tolerances) & (distances <= np.maximum(TIED * nearest, EXACT / 10))
+
+    def nearest(self, row: int) -> tuple[str, float]:
+        """The variant that comes nearest to a row that was embedded, and its cosine."""
+        distances = [distances[row] for distances in self.distances]
+        index = int(np.argmin(distances))
+        return self.variants[index].name, float(1 - distances[index])
+
+    def source_rows(self, rows: np.ndarray) -> dict[int, int]:
+        """Of ``rows`` without an explanation, those whose vector is of another embedded row's text, and that row."""
+        owners = np.array([*self.expected_units])
+        if not len(rows) or not len(owners):
+            return {}
+        units = np.stack([*self.expected_units.values()])
+        sources = {}
+        for start in range(0, len(rows), 256):
+            block = rows[start : start + 256]
+            distances = 1 - self.units[block] @ units.T
+            nearest = distances.argmin(axis=1)
+            for row, column, distance in zip(block.tolist(), nearest.tolist(), distances.min(axis=1), strict=True):
+                if distance <= self._tolerances[row]:
+                    sources[row] = int(owners[column])
+        return sources
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What can be read off each row without a text, ``[n]``: dimensions before zeros at the end; whether its norm is 1;
+    and the type whose grid its numbers are on, ``float16``, ``bfloat16``, ``int8`` or empty."""
+
+    widths: np.ndarray
+    is_unit: np.ndarray
+    storage: np.ndarray
+
+    @classmethod
+    def read(cls, vectors: np.ndarray) -> "Traits":
+        """The traits of float32 ``[n, d]``."""
+        dimension = vectors.shape[1]
+        widths = dimension - (vectors[:, ::-1] != 0).argmax(axis=1)
+        widths[dimension - widths < max(2, dimension // 16)] = dimension
+        is_unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) <= UNIT
+        bits = np.ascontiguousarray(vectors).view(np.uint32)
+        with np.errstate(over="ignore"):
+            is_half = (vectors.astype(np.float16) == vectors).all(axis=1)
+        storage = np.where(_is_quantised(vectors, widths), "int8", np.full(len(vectors), "", dtype="<U8"))
+        storage[is_half] = "float16"
+        storage[(bits & 0xFFFF == 0).all(axis=1)] = "bfloat16"
+        return cls(widths, is_unit, storage)
+
+
+def _is_quantised(vectors: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Which rows are on a grid of 8 bits: multiples of the largest number's 127th part; or numbers that other rows have
+    in the same dimension, which float32 hardly ever repeats."""
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    steps = vectors * np.divide(127, largest, out=np.zeros_like(largest), where=largest > 0)
+    is_scaled = (np.abs(steps - steps.round()) < 0.01).all(axis=1)
+    repeats = np.zeros(len(vectors), dtype=np.int64)
+    _, first_rows = np.unique(vectors, axis=0, return_index=True)
+    for column in vectors[first_rows].T:
+        _, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
+        repeats[first_rows] += (counts[inverse] > 1) & (column != 0)
+    return is_scaled | (repeats >= np.maximum(3, widths // 50))
+
+
+def _check_dimension(encoder: Encoder, table: StoredTable) -> None:
+    dimension = table.vectors.shape[1]
+    if encoder.dimension < dimension:
+        raise UsageError(
+            f"{encoder.spec}: gives {encoder.dimension} dimensions, and {table.path} has {dimension}; leave it out"
+        )
+
+
+def _embedding(encoder: Encoder, role: Any = "document", prompt: str = "") -> Embed:
+    precision = "fp32" if can_compute_in(encoder, "fp32") else "auto"
+    return lambda texts: encoder.embed([prompt + text for text in texts], role, precision)
+
+
+def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[Variant]:
+    """The changes of a candidate's input."""
+    names = {param.name for param in encoders.registry.entry(spec.name).params}
+
+    def opened(**params: Any) -> Embed:
+        """What loads the encoder when it is first used."""
+        loaded: list[Embed] = []
+
+        def embed(texts: Sequence[str]) -> np.ndarray:
+            if not loaded:
+                loaded.append(_embedding(encoders.registry.create(spec.changed(**params), device=device)))
+            return loaded[0](texts)
+
+        return embed
+
+    prompts = encoder.prompts
+    if prompts["query"] != prompts["document"] or encoder.max_length("query") != encoder.max_length("document"):
+        yield Variant(encoder.name, "as queries", _embedding(encoder, "query"))
+    bare = _embedding(encoder)
+    if prompts["document"]:
+        bare = opened(document_prompt="")
+        yield Variant(encoder.name, "without its prompt", bare)
+    for prompt in PROMPTS:
+        if prompt not in prompts.values():
+            yield Variant(encoder.name, f"prompt {prompt!r}", _with_prompt(bare, prompt))
+    for pooling in POOLINGS:
+        if "pooling" in names and spec.params.get("pooling") != pooling:
+            yield Variant(encoder.name, f"pooling {pooling}", opened(pooling=pooling))
+    longest = encoder.max_length("document")
+    for length in LENGTHS:
+        if "max_length" in names and longest is not None and length < longest:
+            yield Variant(encoder.name, f"cut at {length} tokens", opened(max_length=length))
+
+
+def _with_prompt(embed: Embed, prompt: str) -> Embed:
+    return lambda texts: embed([prompt + text for text in texts])
+
+
+def _rounding(encoder: Encoder, texts: Sequence[str]) -> float:
+    """The cosine distance within which two servers of an encoder agree, from what fp32 and bf16 differ by."""
+    if not can_compute_in(encoder, "bf16"):
+        return SERVICE
+    texts = sorted(texts[:: max(1, len(texts) // 32)])
+    rows = [_unit(encoder.embed(texts, "document", precision)) for precision in ("fp32", "bf16")]
+    largest = float((1 - np.einsum("nd,nd->n", *rows)).max())
+    return max(EXACT, ROUNDING * largest) if largest > 0 else SERVICE
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    """Rows of norm 1, float64; zeros stay."""
+    wide = rows.astype(np.float64)
+    return wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-30)
+
+
+def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[int, int]]:
+    """Rows outside the sample that are in doubt, to be embedded, and the variants that are inferred for others."""
+    words = HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(evidence.table.texts)
+    gram = (words.T @ words).toarray()
+    gram[np.diag_indices(WORDS)] += 1
+    predicted = words @ np.linalg.solve(gram, words.T @ evidence.units)
+    surprise = 1 - np.einsum("nd,nd->n", _unit(predicted), evidence.units)
+    posteriors = _posteriors(evidence, sample, predicted)
+    outside = np.setdiff1d(np.arange(len(surprise)), sample)
+    cost = len(evidence.variants)
+    left = BUDGET - evidence.texts_embedded - TRIED * len(evidence.untried)
+    budget = max(0, left // cost)
+    by_surprise = outside[np.argsort(-surprise[outside])]
+    doubt = posteriors[1:].max(axis=0) if len(posteriors) > 1 else np.zeros(len(surprise))
+    by_doubt = outside[np.argsort(-doubt[outside])]
+    if len(posteriors) > 1:
+        flagged = np.union1d(by_surprise[: budget // 2], by_doubt[: budget // 2])
+    else:
+        flagged = by_surprise[:budget]
+    usual = np.quantile(surprise[sample], SURE)
+    inferred = {}
+    for row in np.setdiff1d(outside, flagged).tolist():
+        if doubt[row] >= SURE and surprise[row] <= usual:
+            inferred[row] = int(posteriors[:, row].argmax())
+    return flagged, inferred
+
+
+def _posteriors(evidence: _Evidence, sample: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """The posterior of each variant for each row, ``[variants, n]``, from the vector less what its text predicts; all of
+    them 0 if the discriminant is wrong on too many rows of the sample."""
+    explaining = evidence.explaining()[:, sample]
+    truth = np.where(explaining.any(axis=0), explaining.argmax(axis=0), -1)
+    posteriors = np.zeros((len(evidence.variants), len(predicted)))
+    classes = [index for index in range(len(evidence.variants)) if index == 0 or (truth == index).any()]
+    if len(classes) < 2:
+        return posteriors
+    learned, tested = sample[::2], np.arange(1, len(sample), 2)
+    features, labels = [], []
+    for index in classes:
+        rows = learned if index == 0 else learned[:LEARNED]
+        features.append(evidence.embed(evidence.variants[index], rows) - predicted[rows])
+        labels += [index] * len(rows)
+    priors = np.array([np.mean(truth == index) + 1 / len(sample) for index in classes])
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=priors / priors.sum())
+    model.fit(np.concatenate(features), labels)
+    posteriors[classes] = model.predict_proba(evidence.units - predicted).T
+    sure = posteriors[1:, sample[tested]].max(axis=0) >= SURE
+    chosen = posteriors[:, sample[tested]].argmax(axis=0)
+    if np.mean(chosen[sure] == truth[tested][sure]) < AGREEING:
+        posteriors[:] = 0
+    return posteriors
+
+
+class _Report:
+    """The result, and the files that the settings name."""
+
+    def __init__(
+        self,
+        settings: IdentifySettings,
+        table: StoredTable,
+        evidence: _Evidence,
+        sample: np.ndarray,
+        flagged: np.ndarray,
+        inferred: dict[int, int],
+    ) -> None:
+        self._settings, self._table, self._evidence = settings, table, evidence
+        self._sample, self._flagged = sample, flagged
+        self._inferred = inferred
+        self._embedded = evidence.is_embedded
+        self._explaining = evidence.explaining()
+        self._variants = np.where(self._explaining.any(axis=0), self._explaining.argmax(axis=0), -1)
+        unexplained = np.flatnonzero(self._embedded & (self._variants < 0))
+        self._sources = evidence.source_rows(unexplained)
+        traits = evidence.traits
+        self._is_unit = np.mean(traits.is_unit) >= 0.5  # of most rows
+        self._is_odd = (traits.is_unit != self._is_unit) | (traits.widths < table.vectors.shape[1])
+        self._differs = self._is_odd | (self._embedded & (self._variants != 0))
+        self._differs[[*inferred]] = True
+
+    def write(self) -> Identification:
+        """The result; writes the files."""
+        settings, evidence, table = self._settings, self._evidence, self._table
+        names = {row: self._name(row) for row in np.flatnonzero(self._embedded).tolist()}
+        expected = evidence.variants[0].name
+        self._write_rows(names)
+        as_expected = self._share(f"as {expected}", lambda row: not self._differs[row])
+        shares = [as_expected]
+        for name in dict.fromkeys(sorted(names.values(), key=[*names.values()].count, reverse=True)):
+            shares.append(self._share(name, lambda row, name=name: names[row] == name))
+        overlap, overlap_differing = self._overlaps()
+        again = np.flatnonzero(self._differs).tolist()
+        if settings.again is not None:
+            write_jsonl(settings.again, ({"id": table.ids[row], "text": table.texts[row]} for row in again))
+        gates = self._gates(expected, as_expected)
+        if settings.junit is not None:
+            write_junit(for_machines(gates), settings.junit)
+        embedded = int(self._embedded.sum())
+        verdict = f"{as_expected.share:.2%} of the rows of {table.path} are as {expected} gives them"
+        if embedded < len(table.ids):
+            verdict += f" ({as_expected.low:.2%} to {as_expected.high:.2%}; {embedded:,} of {len(table.ids):,} rows were embedded)"
+        return Identification(
+            table=table.path,
+            expected=expected,
+            rows=len(table.ids),
+            dimension=table.vectors.shape[1],
+            embedded=embedded,
+            inferred=len(self._inferred),
+            texts_embedded=evidence.texts_embedded,
+            tolerance=evidence.tolerance,
+            tried=evidence.tried,
+            shares=shares,
+            groups=self._groups(),
+            overlap=overlap,
+            overlap_differing=overlap_differing,
+            again=len(again),
+            verdict=verdict,
+            gates=gates,
+        )
+
+    def _name(self, row: int, variant: int | None = None) -> str:
+        """The explanation of a row, with what can be read off its numbers."""
+        variant = int(self._variants[row]) if variant is None else variant
+        if variant >= 0:
+            name = self._evidence.variants[variant].name
+        elif row in self._sources:
+            name = f"{self._evidence.variants[0].name}, the text of another row"
+        else:
+            name = NONE
+        traits = self._evidence.traits
+        if traits.widths[row] < self._table.vectors.shape[1]:
+            name += f", first {traits.widths[row]} dimensions"
+        if traits.is_unit[row] != self._is_unit:
+            name += ", norm 1" if traits.is_unit[row] else ", not normalised"
+        return f"{name}, {traits.storage[row]}" if traits.storage[row] else name
+
+    def _write_rows(self, names: dict[int, str]) -> None:
+        if self._settings.rows is None:
+            return
+
+        def lines() -> Iterator[dict[str, Any]]:
+            for row, id in enumerate(self._table.ids):
+                line: dict[str, Any] = {"id": id, "differs": bool(self._differs[row])}
+                if row in names:
+                    nearest, cosine = self._evidence.nearest(row)
+                    line |= {"explanation": names[row], "by": "embedding", "nearest": nearest, "cosine": cosine}
+                    others = np.flatnonzero(self._explaining[:, row])[1:].tolist()
+                    if others:
+                        line["also"] = [self._evidence.variants[other].name for other in others]
+                    if row in self._sources:
+                        line["text_of"] = self._table.ids[self._sources[row]]
+                elif row in self._inferred:
+                    line |= {"explanation": self._name(row, self._inferred[row]), "by": "inference"}
+                else:
+                    line |= {"explanation": None, "by": "not embedded"}
+                yield line
+
+        write_jsonl(self._settings.rows, lines())
+
+    def _share(self, explanation: str, has: Callable[[int], bool]) -> Share:
+        """The share of an explanation: rows that were flagged are counted, and the sample stands for the rest."""
+        count = len(self._table.ids)
+        flagged = {*self._flagged.tolist()}
+        drawn = [row for row in self._sample.tolist() if row not in flagged]
+        counted = sum(map(has, flagged))
+        hits = sum(map(has, drawn))
+        rest = count - len(flagged)
+        if len(drawn) == rest:
+            low = high = hits / rest
+        else:
+            low, high = binomtest(hits, len(drawn)).proportion_ci(0.95, method="exact")
+        shares = [(counted + rest * share) / count for share in (hits / len(drawn), low, high)]
+        return Share(explanation, counted + hits, *shares)
+
+    def _gates(self, expected: str, share: Share) -> list[Gate]:
+        least = self._settings.fail_under
+        if least is None:
+            return []
+        fails = share.share < least
+        message = (
+            f"{self._table.path}: {share.share:.2%} of the rows are as {expected} gives them; required {least:.2%}"
+        )
+        return [
+            Gate(
+                "fail_under",
+                task=self._table.path,
+                system=expected,
+                metric="share",
+                asked=f"at least {least:g}",
+                value=share.share,
+                verdict=FAILED if fails else PASSED,
+                message=message if fails else "",
+            )
+        ]
+
+    def _overlaps(self) -> tuple[float, float | None]:
+        """Shares of the ten nearest neighbours in the sample that stay when rows that differ are embedded again."""
+        rows = self._sample[:BUDGET]
+        stored = self._evidence.units[rows]
+        repaired = stored.copy()
+        differs = self._differs[rows]
+        for index in np.flatnonzero(differs).tolist():
+            repaired[index] = self._evidence.expected_units[int(rows[index])]
+        overlaps = np.ones(len(rows))
+        k = min(NEIGHBOURS, len(rows) - 1)
+        if k < 1:
+            return 1.0, None
+        for index in range(len(rows)):
+            neighbours = []
+            for units in (stored, repaired):
+                scores = units @ units[index]
+                scores[index] = -np.inf
+                neighbours.append(np.argpartition(-scores, k - 1)[:k])
+            overlaps[index] = len(np.intersect1d(*neighbours)) / k
+        return float(overlaps.mean()), float(overlaps[differs].mean()) if differs.any() else None
+
+    def _groups(self) -> list[Group]:
+        """The stretches in which rows of the sample differ."""
+        rows = self._sample.tolist()
+        ids = self._table.ids
+        lengths = {row: len(self._table.texts[row]) for row in rows}
+        orders = {
+            "order": rows,
+            "id": sorted(rows, key=lambda row: _natural(ids[row])),
+            "length": sorted(rows, key=lengths.__getitem__),
+        }
+        groups = []
+        for by, order in orders.items():
+            if by == "id" and order == rows:
+                continue
+            segment = _densest(self._differs[order])
+            if segment is not None:
+                start, stop, p = segment
+                ends = [order[start], order[stop - 1]]
+                first, last = [f"{lengths[row]} characters" if by == "length" else ids[row] for row in ends]
+                groups.append(Group(by, first, last, stop - start, int(self._differs[order[start:stop]].sum()), p))
+        return groups
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers in a text by their value.
+
+    >>> sorted(["d10", "d9"], key=_natural)
+    ['d9', 'd10']
+    """
+    pieces = re.findall(r"\d+|\D+", text)
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces]
+
+
+def _densest(differs: np.ndarray) -> tuple[int, int, float] | None:
+    """The segment of ``differs``, bool ``[n]``, with the largest excess over its mean, as start and stop, and the p of
+    a permutation test; ``None``: no segment stands out."""
+    excess = differs - differs.mean()
+    random = np.random.default_rng(0)
+    drawn = random.permuted(np.tile(excess, (DRAWS, 1)), axis=1)
+    sums = np.cumsum(np.vstack([excess, drawn]), axis=1)
+    sums = np.pad(sums, [(0, 0), (1, 0)])
+    lowest = np.minimum.accumulate(sums, axis=1)
+    rises = (sums - lowest).max(axis=1)
+    p = float((rises >= rises[0] - 1e-9).sum() / (DRAWS + 1))
+    if p > ALPHA or not differs.any():
+        return None
+    stop = int((sums[0] - lowest[0]).argmax())
+    return int(sums[0, :stop].argmin()), stop, p
