@@ -416,8 +416,8 @@ def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[
 
 
 def _posteriors(evidence: _Evidence, sample: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """The posterior of each variant for each row, ``[variants, n]``, from the vector less what its text predicts; all of
-    them 0 if the discriminant is wrong on too many rows of the sample."""
+    """The posterior of each variant for each row, ``[variants, n]``, from the vector less what its text predicts; all
+    are 0 if the discriminant is wrong on too many rows of the sample."""
     explaining = evidence.explaining()[:, sample]
     truth = np.where(explaining.any(axis=0), explaining.argmax(axis=0), -1)
     posteriors = np.zeros((len(evidence.variants), len(predicted)))
@@ -487,7 +487,8 @@ class _Report:
         embedded = int(self._embedded.sum())
         verdict = f"{as_expected.share:.2%} of the rows of {table.path} are as {expected} gives them"
         if embedded < len(table.ids):
-            verdict += f" ({as_expected.low:.2%} to {as_expected.high:.2%}; {embedded:,} of {len(table.ids):,} rows were embedded)"
+            verdict += f" ({as_expected.low:.2%} to {as_expected.high:.2%}"
+            verdict += f"; {embedded:,} of {len(table.ids):,} rows were embedded)"
         return Identification(
             table=table.path,
             expected=expected,
