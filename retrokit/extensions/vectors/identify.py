@@ -16,6 +16,7 @@ expected; rounding and quantisation do not count as different, another norm than
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Annotated, Any
 
 import numpy as np
@@ -32,12 +33,15 @@ from retrokit.core.sheet import Column
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.records import PrintedRecord
 from retrokit.encoders.base import Encoder
+from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
 from retrokit.evaluation.comparison.gates import write_junit
 from retrokit.evaluation.comparison.names import for_machines
+from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.extensions.vectors.canaries import can_compute_in
 from retrokit.extensions.vectors.settings import IdentifySettings
 from retrokit.extensions.vectors.stored import StoredTable, read_table
+from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.embeddings import prepared_rows
 
 NONE = "none of these"
@@ -108,6 +112,16 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """The metric of a task with the stored vectors, and with those of the first candidate where rows differ."""
+
+    task: Annotated[str, Column("task")]
+    metric: Annotated[str, Column("metric")]
+    stored: Annotated[float, Column("stored", ".4f")]
+    repaired: Annotated[float, Column("repaired", ".4f")]
+
+
+@dataclass(frozen=True)
 class Identification(PrintedRecord):
     """What gave the vectors of a table.
 
@@ -135,6 +149,7 @@ class Identification(PrintedRecord):
     groups: list[Group]
     overlap: float
     overlap_differing: float | None
+    costs: list[Cost]
     again: int
     verdict: str
     gates: list[Gate] = field(default_factory=list)
@@ -155,6 +170,7 @@ def identify(settings: IdentifySettings) -> Identification:
     check_settings(settings)
     specs = parse_all([(encoders.registry, spec) for spec in settings.candidates])
     table = read_table(settings.table, settings.texts)
+    searched = [(task, _rows_of(task, table)) for task in map(_search_task, settings.on)]
     evidence = _Evidence(settings, table, specs)
     random = np.random.default_rng(settings.seed)
     count = len(table.ids)
@@ -166,7 +182,47 @@ def identify(settings: IdentifySettings) -> Identification:
     if not everything:
         flagged, inferred = _outside(evidence, sample)
         evidence.explain(flagged)
-    return _Report(settings, table, evidence, sample, flagged, inferred).write()
+    return _Report(settings, table, evidence, sample, flagged, inferred).write(searched)
+
+
+def _search_task(spec: str) -> SearchTask:
+    task = tasks.create(spec)
+    if not isinstance(task, SearchTask):
+        raise UsageError(f"`on=` {spec}: stored vectors are searched; give a task of retrieval")
+    return task
+
+
+def _rows_of(task: SearchTask, table: StoredTable) -> list[int]:
+    """The rows of the documents of a task."""
+    rows = {id: row for row, id in enumerate(table.ids)}
+    missing = [id for id in task.documents.ids if id not in rows]
+    if missing:
+        raise UsageError(f"{table.path}: lacks {len(missing):,} documents of {task.spec}, the first {missing[0]!r}")
+    return [rows[id] for id in task.documents.ids]
+
+
+class _Stored(Searcher, Index):
+    """Vectors that are searched by their inner product with those of ``ask``."""
+
+    def __init__(self, ask: Embed, vectors: np.ndarray) -> None:
+        self._ask, self._vectors = ask, vectors
+
+    def index(self, documents: TextList) -> "_Stored":
+        return self
+
+    def fingerprint(self) -> str:
+        return sha256(self._vectors.tobytes()).hexdigest()
+
+    def search(self, queries: TextList, k: int) -> list[Ranking]:
+        rankings = []
+        for query in self._ask(queries):
+            scores = self._vectors @ query
+            best = np.argsort(-scores, kind="stable")[:k]
+            rankings.append((scores[best], best))
+        return rankings
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        raise UsageError("stored vectors have no scores of other texts")
 
 
 class _Evidence:
@@ -184,6 +240,7 @@ class _Evidence:
             self.untried += _changes(spec, encoder, settings.device)
             if len(self.variants) == 1:
                 rounding = _rounding(encoder, table.texts)
+                self.ask = _embedding(encoder, "query")
         self.candidates = len(specs)
         self.tried = [variant.name for variant in self.untried]
         self.traits = Traits.read(table.vectors)
@@ -467,7 +524,7 @@ class _Report:
         self._differs = self._is_odd | (self._embedded & (self._variants != 0))
         self._differs[[*inferred]] = True
 
-    def write(self) -> Identification:
+    def write(self, tasks: Sequence[tuple[SearchTask, list[int]]]) -> Identification:
         """The result; writes the files."""
         settings, evidence, table = self._settings, self._evidence, self._table
         names = {row: self._name(row) for row in np.flatnonzero(self._embedded).tolist()}
@@ -477,7 +534,11 @@ class _Report:
         shares = [as_expected]
         for name in dict.fromkeys(sorted(names.values(), key=[*names.values()].count, reverse=True)):
             shares.append(self._share(name, lambda row, name=name: names[row] == name))
-        overlap, overlap_differing = self._overlaps()
+        stored = table.vectors if self._is_unit else evidence.units
+        repaired = stored.copy()
+        for row in np.flatnonzero(self._differs & self._embedded).tolist():
+            repaired[row] = evidence.expected_units[row]
+        overlap, overlap_differing = self._overlaps(stored, repaired)
         again = np.flatnonzero(self._differs).tolist()
         if settings.again is not None:
             write_jsonl(settings.again, ({"id": table.ids[row], "text": table.texts[row]} for row in again))
@@ -503,6 +564,7 @@ class _Report:
             groups=self._groups(),
             overlap=overlap,
             overlap_differing=overlap_differing,
+            costs=[self._cost(task, stored[rows], repaired[rows]) for task, rows in tasks],
             again=len(again),
             verdict=verdict,
             gates=gates,
@@ -583,22 +645,25 @@ class _Report:
             )
         ]
 
-    def _overlaps(self) -> tuple[float, float | None]:
+    def _cost(self, task: SearchTask, *vectors: np.ndarray) -> Cost:
+        metric = task.main_metric
+        values = []
+        for rows in vectors:
+            searcher = _Stored(self._evidence.ask, rows)
+            values.append(task.measure_index(searcher, [metric], task.depth([metric]), searcher).value(metric))
+        return Cost(task.spec, metric, *values)
+
+    def _overlaps(self, stored: np.ndarray, repaired: np.ndarray) -> tuple[float, float | None]:
         """Shares of the ten nearest neighbours in the sample that stay when rows that differ are embedded again."""
         rows = self._sample[:BUDGET]
-        stored = self._evidence.units[rows]
-        repaired = stored.copy()
         differs = self._differs[rows]
-        for index in np.flatnonzero(differs).tolist():
-            repaired[index] = self._evidence.expected_units[int(rows[index])]
-        overlaps = np.ones(len(rows))
         k = min(NEIGHBOURS, len(rows) - 1)
-        if k < 1:
-            return 1.0, None
-        for index in range(len(rows)):
+        sampled = stored[rows], repaired[rows]
+        overlaps = np.ones(len(rows))
+        for index in range(len(rows) if k > 0 else 0):
             neighbours = []
-            for units in (stored, repaired):
-                scores = units @ units[index]
+            for vectors in sampled:
+                scores = vectors @ vectors[index]
                 scores[index] = -np.inf
                 neighbours.append(np.argpartition(-scores, k - 1)[:k])
             overlaps[index] = len(np.intersect1d(*neighbours)) / k

@@ -9,17 +9,11 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
-from pyarrow import feather, parquet
-from scipy.stats import binomtest
+from pyarrow import parquet
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from retrokit import cli, encoders
-from retrokit.data.jsonl import write_jsonl
-from retrokit.extensions.vectors import identify as command
-from retrokit.extensions.vectors.identify import NONE, Identification, Traits, _densest, identify
-from retrokit.extensions.vectors.stored import read_table
-from retrokit.ranking.export import export
-from retrokit.report.records import read_record
+from retrokit import encoders
+from retrokit.extensions.vectors.identify import NONE, Identification, identify
 from tests.models import WORDS, make_bert
 
 COUNT = 240
@@ -57,7 +51,10 @@ IDS = [f"d{number}" for number in range(COUNT)]
 
 
 def embedded(spec: str, texts: list[str], role: Any = "document", precision: str = "fp32") -> np.ndarray:
-    rows = encoders.registry.create(spec).embed(texts, role, precision)
+    return normalised(encoders.registry.create(spec).embed(texts, role, precision))
+
+
+def normalised(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
@@ -102,13 +99,13 @@ def shifted(rows: np.ndarray) -> np.ndarray:
 def planted(kind: str, one: str, other: str, texts: list[str]) -> np.ndarray:
     """What a kind of damage leaves of the vectors of ``texts``."""
     make: Mapping[str, Callable[[], np.ndarray]] = {
-        "prompt": lambda: embedded(f"{one},document_prompt='query: '", texts),
+        "prompt": lambda: embedded(f"{one},document_prompt=query: ", texts),
         "pooling": lambda: embedded(f"{one},pooling=cls", texts),
         "cut": lambda: embedded(f"{one},max_length=64", texts),
         "model": lambda: embedded(other, texts),
         "edited": lambda: embedded(one, [*map(edited, texts)]),
         "shuffled": lambda: shifted(embedded(one, texts)),
-        "truncated": lambda: embedded(one, texts) * (np.arange(DIMENSION) < DIMENSION // 2),
+        "truncated": lambda: normalised(embedded(one, texts) * (np.arange(DIMENSION) < DIMENSION // 2)),
         "unnormalised": lambda: encoders.registry.create(one).embed(texts, "document", "fp32"),
         "int8": lambda: by_row(embedded(one, texts)),
         "float16": lambda: embedded(one, texts).astype(np.float16).astype(np.float32),
