@@ -13,10 +13,8 @@ that differ are the segment of largest excess, with a permutation test. Decision
 expected; rounding and quantisation do not count as different, another norm than most rows have does.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Annotated, Any
 
 import numpy as np
@@ -33,12 +31,12 @@ from retrokit.core.sheet import Column
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.records import PrintedRecord
 from retrokit.encoders.base import Encoder
-from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
 from retrokit.evaluation.comparison.gates import write_junit
 from retrokit.evaluation.comparison.names import for_machines
 from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.extensions.vectors.canaries import can_compute_in
+from retrokit.extensions.vectors.checks import retrieval_tasks
 from retrokit.extensions.vectors.settings import IdentifySettings
 from retrokit.extensions.vectors.stored import StoredTable, read_table
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
@@ -170,7 +168,7 @@ def identify(settings: IdentifySettings) -> Identification:
     check_settings(settings)
     specs = parse_all([(encoders.registry, spec) for spec in settings.candidates])
     table = read_table(settings.table, settings.texts)
-    searched = [(task, _rows_of(task, table)) for task in map(_search_task, settings.on)]
+    searched = [(task, _rows_of(task, table)) for task in retrieval_tasks(settings.on, "on", settings.device)]
     evidence = _Evidence(settings, table, specs)
     random = np.random.default_rng(settings.seed)
     count = len(table.ids)
@@ -183,13 +181,6 @@ def identify(settings: IdentifySettings) -> Identification:
         flagged, inferred = _outside(evidence, sample)
         evidence.explain(flagged)
     return _Report(settings, table, evidence, sample, flagged, inferred).write(searched)
-
-
-def _search_task(spec: str) -> SearchTask:
-    task = tasks.create(spec)
-    if not isinstance(task, SearchTask):
-        raise UsageError(f"`on=` {spec}: stored vectors are searched; give a task of retrieval")
-    return task
 
 
 def _rows_of(task: SearchTask, table: StoredTable) -> list[int]:
@@ -211,7 +202,7 @@ class _Stored(Searcher, Index):
         return self
 
     def fingerprint(self) -> str:
-        return sha256(self._vectors.tobytes()).hexdigest()
+        return "stored vectors"
 
     def search(self, queries: TextList, k: int) -> list[Ranking]:
         rankings = []
@@ -454,16 +445,10 @@ def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[
     surprise = 1 - np.einsum("nd,nd->n", _unit(predicted), evidence.units)
     posteriors = _posteriors(evidence, sample, predicted)
     outside = np.setdiff1d(np.arange(len(surprise)), sample)
-    cost = len(evidence.variants)
+    doubt = posteriors[1:].max(axis=0, initial=0)
     left = BUDGET - evidence.texts_embedded - TRIED * len(evidence.untried)
-    budget = max(0, left // cost)
-    by_surprise = outside[np.argsort(-surprise[outside])]
-    doubt = posteriors[1:].max(axis=0) if len(posteriors) > 1 else np.zeros(len(surprise))
-    by_doubt = outside[np.argsort(-doubt[outside])]
-    if len(posteriors) > 1:
-        flagged = np.union1d(by_surprise[: budget // 2], by_doubt[: budget // 2])
-    else:
-        flagged = by_surprise[:budget]
+    budget = max(0, left // len(evidence.variants))
+    flagged = outside[np.argsort(-(surprise + doubt)[outside])[:budget]]
     usual = np.quantile(surprise[sample], SURE)
     inferred = {}
     for row in np.setdiff1d(outside, flagged).tolist():
@@ -676,7 +661,7 @@ class _Report:
         lengths = {row: len(self._table.texts[row]) for row in rows}
         orders = {
             "order": rows,
-            "id": sorted(rows, key=lambda row: _natural(ids[row])),
+            "id": sorted(rows, key=lambda row: (len(ids[row]), ids[row])),
             "length": sorted(rows, key=lengths.__getitem__),
         }
         groups = []
@@ -690,16 +675,6 @@ class _Report:
                 first, last = [f"{lengths[row]} characters" if by == "length" else ids[row] for row in ends]
                 groups.append(Group(by, first, last, stop - start, int(self._differs[order[start:stop]].sum()), p))
         return groups
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers in a text by their value.
-
-    >>> sorted(["d10", "d9"], key=_natural)
-    ['d9', 'd10']
-    """
-    pieces = re.findall(r"\d+|\D+", text)
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces]
 
 
 def _densest(differs: np.ndarray) -> tuple[int, int, float] | None:

@@ -111,14 +111,12 @@ def _of_rows(rows: Iterator[Row]) -> Iterator[Entry]:
             (vector,) = vector.values()
         if isinstance(vector, str):
             vector = _numbers(row, name, vector)
-        payload = row.get("payload") or row.get("metadata")
-        fields = Row(payload, row.path, row.line) if isinstance(payload, dict) else row
-        if any(key in row for key in TEXTS):
-            fields = row
-        text = fields.content if any(fields.get(key) is not None for key in TEXTS) else None
-        title = fields.get("title")
-        if text is not None and isinstance(title, str):
-            text = f"{title} {text}".strip()
+        fields = row
+        if isinstance(row.get("payload"), dict):
+            fields = Row(row["payload"], row.path, row.line)
+        text = None
+        if any(fields.get(key) is not None for key in TEXTS):
+            text = f"{fields.text('title', '')} {fields.content}".strip()
         yield row.line, row.id, vector, text
 
 
