@@ -9,11 +9,18 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
-from pyarrow import parquet
+from pyarrow import feather, parquet
+from scipy.stats import binomtest
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from retrokit import encoders
-from retrokit.extensions.vectors.identify import NONE, Identification, identify
+from retrokit import cli, encoders
+from retrokit.core.errors import UsageError
+from retrokit.data.jsonl import write_jsonl
+import retrokit.extensions.vectors.identify as command
+from retrokit.extensions.vectors.identify import NONE, Identification, Traits, _densest, identify
+from retrokit.extensions.vectors.stored import read_table
+from retrokit.ranking.export import export
+from retrokit.report.records import read_record
 from tests.evaluation.fakes import write_folder
 from tests.models import WORDS, make_bert
 
@@ -240,8 +247,7 @@ def test_a_large_table_is_sampled_and_the_rest_inferred(monkeypatch, tmp_path):
     )
     vectors[mixed] = shifted(vectors[mixed])
     table = written(tmp_path, vectors, texts, ids)
-    candidates = [spec, f"{spec},document_prompt=search result: four big red "]
-    report, lines = explained(table, candidates, tmp_path, sample=200)
+    report, lines = explained(table, [spec, other], tmp_path, sample=200)
     assert report.embedded < 700
     assert report.texts_embedded <= 1300
     by_row = {line["by"] for line in lines}
