@@ -8,7 +8,7 @@ from retrokit.core.registry import Extension
 if TYPE_CHECKING:
     from retrokit.extensions.vectors.bridging import bridge as bridge
     from retrokit.extensions.vectors.canaries import verify as verify
-    from retrokit.extensions.vectors.identify import identify as identify
+    from retrokit.extensions.vectors.identification import identify as identify
     from retrokit.extensions.vectors.query_side import train as train
     from retrokit.extensions.vectors.settings import VectorsConfig as VectorsConfig
 
@@ -51,7 +51,7 @@ EXTENSION = Extension(
     python={
         "VectorsConfig": "retrokit.extensions.vectors.settings:VectorsConfig",
         "bridge": "retrokit.extensions.vectors.bridging:bridge",
-        "identify": "retrokit.extensions.vectors.identify:identify",
+        "identify": "retrokit.extensions.vectors.identification:identify",
         "train": "retrokit.extensions.vectors.query_side:train",
         "verify": "retrokit.extensions.vectors.canaries:verify",
     },

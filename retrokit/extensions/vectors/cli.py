@@ -43,7 +43,7 @@ def identify(settings: IdentifySettings, as_json: bool = common("as_json")) -> N
 
     retrokit vectors identify exported/documents --candidates minilm --candidates runs/old --fail-under 0.99
     """
-    from retrokit.extensions.vectors.identify import identify
+    from retrokit.extensions.vectors.identification import identify
 
     result = identify(settings)
     show_record(as_json, "vectors-identify", result)

@@ -11,7 +11,7 @@ BRIDGE = RecordEntry(
 IDENTIFICATION = RecordEntry(
     "vectors-identify",
     "Which encoders gave the vectors of a table.",
-    "retrokit.extensions.vectors.identify:Identification",
+    "retrokit.extensions.vectors.identification:Identification",
     sheets="retrokit.extensions.vectors.sheets:identify_sheets",
 )
 VERIFICATION = RecordEntry(

@@ -3,7 +3,7 @@
 from retrokit.core.shapes import Either, Printed, but
 from retrokit.extensions.vectors.bridging import Bridged
 from retrokit.extensions.vectors.canaries import CanaryReport
-from retrokit.extensions.vectors.identify import Identification
+from retrokit.extensions.vectors.identification import Identification
 
 OUTPUTS = {
     "vectors-bridge": but(

@@ -3,7 +3,7 @@
 from retrokit.core.sheet import Sheet, facts
 from retrokit.extensions.vectors.bridging import Bridged
 from retrokit.extensions.vectors.canaries import CanaryReport
-from retrokit.extensions.vectors.identify import Identification
+from retrokit.extensions.vectors.identification import Identification
 from retrokit.report.evaluation import evaluation_sheets
 
 

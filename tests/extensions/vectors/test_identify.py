@@ -16,8 +16,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from retrokit import cli, encoders
 from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
-import retrokit.extensions.vectors.identify as command
-from retrokit.extensions.vectors.identify import NONE, Identification, Traits, _densest, identify
+from retrokit.extensions.vectors import identification as command
+from retrokit.extensions.vectors.identification import NONE, Identification, Traits, _densest, identify
 from retrokit.extensions.vectors.stored import read_table
 from retrokit.ranking.export import export
 from retrokit.report.records import read_record
