@@ -242,9 +242,8 @@ def test_a_large_table_is_sampled_and_the_rest_inferred(monkeypatch, tmp_path):
     vectors = embedded(spec, texts)
     changed = random.choice(count, 300, replace=False)
     prompted, mixed = np.sort(changed[:280]), np.sort(changed[280:])
-    vectors[prompted] = embedded(
-        f"{spec},document_prompt=search result: four big red ", [texts[row] for row in prompted]
-    )
+    other = f"{spec},document_prompt=search result: four big red "
+    vectors[prompted] = embedded(other, [texts[row] for row in prompted])
     vectors[mixed] = shifted(vectors[mixed])
     table = written(tmp_path, vectors, texts, ids)
     report, lines = explained(table, [spec, other], tmp_path, sample=200)
