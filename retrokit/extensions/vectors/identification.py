@@ -13,8 +13,9 @@ that differ are the segment of largest excess, with a permutation test. Decision
 expected; rounding and quantisation do not count as different, another norm than most rows have does.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from retrokit.core.sheet import Column
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.records import PrintedRecord
 from retrokit.encoders.base import Encoder
-from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
+from retrokit.evaluation.comparison.comparison import FAILED, Gate
 from retrokit.evaluation.comparison.gates import write_junit
 from retrokit.evaluation.comparison.names import for_machines
 from retrokit.evaluation.tasks.base import SearchTask
@@ -41,6 +42,7 @@ from retrokit.extensions.vectors.settings import IdentifySettings
 from retrokit.extensions.vectors.stored import StoredTable, read_table
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.embeddings import prepared_rows
+from retrokit.similarities.base import Role
 
 NONE = "none of these"
 BUDGET = 5000  # texts that are embedded of a larger table
@@ -226,7 +228,10 @@ class _Evidence:
         self.untried: list[Variant] = []
         for spec in specs:
             encoder: Encoder = encoders.registry.create(spec, device=settings.device)
-            _check_dimension(encoder, table)
+            dimension = table.vectors.shape[1]
+            if encoder.dimension < dimension:
+                problem = f"gives {encoder.dimension} dimensions, and {table.path} has {dimension}"
+                raise UsageError(f"{encoder.spec}: {problem}; leave it out")
             self.variants.append(Variant(encoder.name, "", _embedding(encoder)))
             self.untried += _changes(spec, encoder, settings.device)
             if len(self.variants) == 1:
@@ -242,11 +247,6 @@ class _Evidence:
         self.distances = [np.full(count, np.inf) for _ in self.variants]
         self.expected_units: dict[int, np.ndarray] = {}
         self._random = np.random.default_rng(settings.seed)
-
-    @property
-    def is_embedded(self) -> np.ndarray:
-        """Which rows were compared with the first candidate."""
-        return np.isfinite(self.distances[0])
 
     def explain(self, rows: np.ndarray) -> None:
         """Embed ``rows`` by all candidates, and those without an explanation with changes."""
@@ -315,18 +315,12 @@ class _Evidence:
 
     def source_rows(self, rows: np.ndarray) -> dict[int, int]:
         """Of ``rows`` without an explanation, those whose vector is of another embedded row's text, and that row."""
-        owners = np.array([*self.expected_units])
-        if not len(rows) or not len(owners):
-            return {}
-        units = np.stack([*self.expected_units.values()])
+        owners = [*self.expected_units]
+        distances = 1 - self.units[rows] @ np.stack([*self.expected_units.values()]).T
         sources = {}
-        for start in range(0, len(rows), 256):
-            block = rows[start : start + 256]
-            distances = 1 - self.units[block] @ units.T
-            nearest = distances.argmin(axis=1)
-            for row, column, distance in zip(block.tolist(), nearest.tolist(), distances.min(axis=1), strict=True):
-                if distance <= self._tolerances[row]:
-                    sources[row] = int(owners[column])
+        for row, nearest, distance in zip(rows.tolist(), distances.argmin(axis=1), distances.min(axis=1), strict=True):
+            if distance <= self._tolerances[row]:
+                sources[row] = owners[nearest]
         return sources
 
 
@@ -345,7 +339,10 @@ class Traits:
         dimension = vectors.shape[1]
         widths = dimension - (vectors[:, ::-1] != 0).argmax(axis=1)
         widths[dimension - widths < max(2, dimension // 16)] = dimension
-        is_unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) <= UNIT
+        norms = np.linalg.norm(vectors, axis=1)
+        is_unit = np.abs(norms - 1) <= UNIT
+        if abs(np.median(norms) - 1) > UNIT and np.median(norms) / 2 < 1 < np.median(norms) * 2:
+            is_unit[:] = False  # a norm of 1 is usual without normalising
         bits = np.ascontiguousarray(vectors).view(np.uint32)
         with np.errstate(over="ignore"):
             is_half = (vectors.astype(np.float16) == vectors).all(axis=1)
@@ -369,17 +366,9 @@ def _is_quantised(vectors: np.ndarray, widths: np.ndarray) -> np.ndarray:
     return is_scaled | (repeats >= np.maximum(3, widths // 50))
 
 
-def _check_dimension(encoder: Encoder, table: StoredTable) -> None:
-    dimension = table.vectors.shape[1]
-    if encoder.dimension < dimension:
-        raise UsageError(
-            f"{encoder.spec}: gives {encoder.dimension} dimensions, and {table.path} has {dimension}; leave it out"
-        )
-
-
-def _embedding(encoder: Encoder, role: Any = "document", prompt: str = "") -> Embed:
+def _embedding(encoder: Encoder, role: Role = "document") -> Embed:
     precision = "fp32" if can_compute_in(encoder, "fp32") else "auto"
-    return lambda texts: encoder.embed([prompt + text for text in texts], role, precision)
+    return lambda texts: encoder.embed(texts, role, precision)
 
 
 def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[Variant]:
@@ -406,7 +395,9 @@ def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[Varia
         yield Variant(encoder.name, "without its prompt", bare)
     for prompt in PROMPTS:
         if prompt not in prompts.values():
-            yield Variant(encoder.name, f"prompt {prompt!r}", _with_prompt(bare, prompt))
+            yield Variant(
+                encoder.name, f"prompt {prompt!r}", lambda texts, prompt=prompt: bare([prompt + text for text in texts])
+            )
     for pooling in POOLINGS:
         if "pooling" in names and spec.params.get("pooling") != pooling:
             yield Variant(encoder.name, f"pooling {pooling}", opened(pooling=pooling))
@@ -414,10 +405,6 @@ def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[Varia
     for length in LENGTHS:
         if "max_length" in names and longest is not None and length < longest:
             yield Variant(encoder.name, f"cut at {length} tokens", opened(max_length=length))
-
-
-def _with_prompt(embed: Embed, prompt: str) -> Embed:
-    return lambda texts: embed([prompt + text for text in texts])
 
 
 def _rounding(encoder: Encoder, texts: Sequence[str]) -> float:
@@ -498,7 +485,7 @@ class _Report:
         self._settings, self._table, self._evidence = settings, table, evidence
         self._sample, self._flagged = sample, flagged
         self._inferred = inferred
-        self._embedded = evidence.is_embedded
+        self._embedded = np.isfinite(evidence.distances[0])
         self._explaining = evidence.explaining()
         self._variants = np.where(self._explaining.any(axis=0), self._explaining.argmax(axis=0), -1)
         unexplained = np.flatnonzero(self._embedded & (self._variants < 0))
@@ -517,7 +504,7 @@ class _Report:
         self._write_rows(names)
         as_expected = self._share(f"as {expected}", lambda row: not self._differs[row])
         shares = [as_expected]
-        for name in dict.fromkeys(sorted(names.values(), key=[*names.values()].count, reverse=True)):
+        for name, _ in Counter(names.values()).most_common():
             shares.append(self._share(name, lambda row, name=name: names[row] == name))
         stored = table.vectors if self._is_unit else evidence.units
         repaired = stored.copy()
@@ -527,9 +514,6 @@ class _Report:
         again = np.flatnonzero(self._differs).tolist()
         if settings.again is not None:
             write_jsonl(settings.again, ({"id": table.ids[row], "text": table.texts[row]} for row in again))
-        gates = self._gates(expected, as_expected)
-        if settings.junit is not None:
-            write_junit(for_machines(gates), settings.junit)
         embedded = int(self._embedded.sum())
         verdict = f"{as_expected.share:.2%} of the rows of {table.path} are as {expected} gives them"
         if embedded < len(table.ids):
@@ -552,7 +536,7 @@ class _Report:
             costs=[self._cost(task, stored[rows], repaired[rows]) for task, rows in tasks],
             again=len(again),
             verdict=verdict,
-            gates=gates,
+            gates=self._gates(expected, as_expected.share, verdict),
         )
 
     def _name(self, row: int, variant: int | None = None) -> str:
@@ -609,26 +593,17 @@ class _Report:
         shares = [(counted + rest * share) / count for share in (hits / len(drawn), low, high)]
         return Share(explanation, counted + hits, *shares)
 
-    def _gates(self, expected: str, share: Share) -> list[Gate]:
+    def _gates(self, expected: str, share: float, verdict: str) -> list[Gate]:
+        """The gate, which is also written as JUnit's XML."""
         least = self._settings.fail_under
         if least is None:
             return []
-        fails = share.share < least
-        message = (
-            f"{self._table.path}: {share.share:.2%} of the rows are as {expected} gives them; required {least:.2%}"
-        )
-        return [
-            Gate(
-                "fail_under",
-                task=self._table.path,
-                system=expected,
-                metric="share",
-                asked=f"at least {least:g}",
-                value=share.share,
-                verdict=FAILED if fails else PASSED,
-                message=message if fails else "",
-            )
-        ]
+        gate = Gate("fail_under", self._table.path, expected, "share", f"at least {least:g}", share)
+        if share < least:
+            gate = replace(gate, verdict=FAILED, message=f"{verdict}; required {least:.2%}")
+        if self._settings.junit is not None:
+            write_junit(for_machines([gate]), self._settings.junit)
+        return [gate]
 
     def _cost(self, task: SearchTask, *vectors: np.ndarray) -> Cost:
         metric = task.main_metric

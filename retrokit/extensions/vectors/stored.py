@@ -22,7 +22,7 @@ from retrokit.ranking.retrieval.files import exported_texts, texts_by_id
 
 VECTORS = ("vector", "embedding", "embeddings", "vectors", "values", "emb")
 """Names of the field of a vector; the first that a row has counts."""
-IDS = ("{}.ids.jsonl", "{}.ids.txt", "{}.jsonl", "{}.txt", "ids.jsonl", "ids.txt")
+IDS = ("{}.ids.jsonl", "{}.ids.txt", "ids.jsonl")
 """Names of the file of ids next to a ``.npy``, by the stem of its name."""
 ARROW = (".parquet", ".arrow", ".feather", ".ipc")
 
@@ -63,13 +63,13 @@ def _entries(path: str) -> Iterator[Entry]:
     if suffix == ".npy":
         return _of_array(Path(path))
     if suffix in ARROW or suffix == ".lance":
-        return _of_rows(row for batch in _batches(path, suffix) for row in batch)
+        return _of_rows(_arrow_rows(path, suffix))
     if Path(path).is_dir():
         raise UsageError(f"{path}: is no folder of retrokit export, and no LanceDB table (NAME.lance)")
     return _of_rows(row for _, row in read_jsonl(path, 'a vector a line, {"id": …, "vector": […]}'))
 
 
-def _batches(path: str, suffix: str) -> Iterator[Iterator[Row]]:
+def _arrow_rows(path: str, suffix: str) -> Iterator[Row]:
     """The rows of a file of pyarrow, or of a table of LanceDB."""
     import pyarrow
     from pyarrow import feather, parquet
@@ -83,11 +83,12 @@ def _batches(path: str, suffix: str) -> Iterator[Iterator[Row]]:
             table = feather.read_table(path)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise DataError(path, f"could not be read ({first_line(error)})") from error
-    wanted = [name for name in table.column_names if not pyarrow.types.is_temporal(table.schema.field(name).type)]
-    start = 0
-    for batch in table.select(wanted).to_batches(max_chunksize=8192):
-        yield (Row(values, path, start + number) for number, values in enumerate(batch.to_pylist(), start=1))
-        start += len(batch)
+    names = [name for name in table.column_names if not pyarrow.types.is_temporal(table.schema.field(name).type)]
+    number = 0
+    for batch in table.select(names).to_batches(max_chunksize=8192):
+        for values in batch.to_pylist():
+            number += 1
+            yield Row(values, path, number)
 
 
 def _lance_table(path: Path) -> Any:
