@@ -654,7 +654,7 @@ class _Report:
 
 def _densest(differs: np.ndarray) -> tuple[int, int, float] | None:
     """The segment of ``differs``, bool ``[n]``, with the largest excess over its mean, as start and stop, and the p of
-    a permutation test; ``None``: no segment stands out."""
+    a permutation test; ``None``: no segment is significant."""
     excess = differs - differs.mean()
     random = np.random.default_rng(0)
     drawn = random.permuted(np.tile(excess, (DRAWS, 1)), axis=1)

@@ -26,7 +26,7 @@ def canary_sheet(report: CanaryReport) -> Sheet:
 
 
 def identify_sheets(result: Identification) -> list[Sheet]:
-    """What gave the vectors, what was embedded for that, and where rows differ."""
+    """The explanations of a table, the rows that were embedded, and where rows differ."""
     rows = {
         "expected": result.expected,
         "rows embedded": f"{result.embedded:,} of {result.rows:,}; {result.texts_embedded:,} texts in all",

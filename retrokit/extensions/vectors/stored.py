@@ -171,12 +171,14 @@ def _collected(path: str, entries: Iterator[Entry]) -> StoredTable:
 
 
 def _vector(path: str, line: int, numbers: Any, before: Sequence[np.ndarray]) -> np.ndarray:
-    if numbers is None or len(numbers) == 0:
-        raise DataError(path, "has no vector; embed it, or leave the row out", line)
+    if numbers is None:
+        numbers = []
     try:
-        vector = np.asarray(numbers, dtype=np.float32)
+        vector = np.atleast_1d(np.asarray(numbers, dtype=np.float32))
     except (TypeError, ValueError) as error:
         raise DataError(path, f"its vector is not a list of numbers ({first_line(error)})", line) from error
+    if not vector.size:
+        raise DataError(path, "has no vector; embed it, or leave the row out", line)
     if vector.ndim != 1:
         raise DataError(path, "has several vectors; expected one", line)
     if before and len(before[0]) != len(vector):
