@@ -234,7 +234,7 @@ def test_what_repair_is_worth_on_a_task(models, plain, tmp_path):
 
 
 def test_a_large_table_is_sampled_and_the_rest_inferred(monkeypatch, tmp_path):
-    one, other, count = "static:dim=32", "static:dim=32,seed=1", 1500
+    one, other, count = "static:32", "static:32,seed=1", 1500
     monkeypatch.setattr(command, "BUDGET", 1400)
     monkeypatch.setattr(command, "TRIED", 8)
     monkeypatch.setattr(command, "WORDS", 256)
@@ -411,7 +411,7 @@ def test_other_files_are_refused(tmp_path, monkeypatch, capsys):
         "folder": "folder: is no folder of retrokit export, and no LanceDB table",
         "three.npy": "three.ids.txt: has 2 ids, and three.npy 3 vectors",
         "index.jsonl --texts corpus.jsonl": "corpus.jsonl: has no text of 1 of 1 rows, the first 'a'",
-        "index.jsonl": "static:dim=16: gives 16 dimensions, and index.jsonl has 32",
+        "index.jsonl": "static:16: gives 16 dimensions, and index.jsonl has 32",
     }
     for words, message in messages.items():
         assert cli.run(["vectors", "identify", *words.split(), "--candidates", "static:dim=16"]) == 2
