@@ -57,7 +57,7 @@ UNIT = 0.01  # difference of a norm from 1
 LENGTHS = (64, 128, 256, 384, 512)
 POOLINGS = ("mean", "cls", "last")
 PROMPTS = (
-    *("query: ", "passage: ", "search_query: ", "search_document: ", "clustering: ", "classification: "),
+    *("query: ", "passage: ", "search_query: ", "search_document: "),
     "Represent this sentence for searching relevant passages: ",
     *("title: none | text: ", "task: search result | query: "),
 )
@@ -182,7 +182,7 @@ def identify(settings: IdentifySettings) -> Identification:
     if not everything:
         flagged, inferred = _outside(evidence, sample)
         evidence.explain(flagged)
-    return _Report(settings, table, evidence, sample, flagged, inferred).write(searched)
+    return _Report(settings, evidence, sample, flagged, inferred).write(searched)
 
 
 def _rows_of(task: SearchTask, table: StoredTable) -> list[int]:
@@ -226,38 +226,36 @@ class _Evidence:
         self.texts_embedded = 0
         self.variants: list[Variant] = []
         self.untried: list[Variant] = []
-        for spec in specs:
-            encoder: Encoder = encoders.registry.create(spec, device=settings.device)
-            dimension = table.vectors.shape[1]
-            if encoder.dimension < dimension:
-                problem = f"gives {encoder.dimension} dimensions, and {table.path} has {dimension}"
+        self.dimension = table.vectors.shape[1]
+        loaded: list[Encoder] = [encoders.registry.create(spec, device=settings.device) for spec in specs]
+        for spec, encoder in zip(specs, loaded, strict=True):
+            if encoder.dimension < self.dimension:
+                problem = f"gives {encoder.dimension} dimensions, and {table.path} has {self.dimension}"
                 raise UsageError(f"{encoder.spec}: {problem}; leave it out")
             self.variants.append(Variant(encoder.name, "", _embedding(encoder)))
             self.untried += _changes(spec, encoder, settings.device)
-            if len(self.variants) == 1:
-                rounding = _rounding(encoder, table.texts)
-                self.ask = _embedding(encoder, "query")
+        self._ask = _embedding(loaded[0], "query")
+        self.tolerance = _rounding(loaded[0], table.texts)
         self.candidates = len(specs)
         self.tried = [variant.name for variant in self.untried]
         self.traits = Traits.read(table.vectors)
-        self.tolerance = rounding
-        self._tolerances = np.where(self.traits.storage == "int8", max(COARSE, rounding), rounding)
+        coarse = max(COARSE, self.tolerance)
+        self._tolerances = np.where(self.traits.storage == "int8", coarse, self.tolerance)
         self.units = _unit(table.vectors)
-        count = len(table.ids)
-        self.distances = [np.full(count, np.inf) for _ in self.variants]
-        self.expected_units: dict[int, np.ndarray] = {}
+        self.distances = [np.full(len(table.ids), np.inf) for _ in self.variants]
+        self.expected: dict[int, np.ndarray] = {}
         self._random = np.random.default_rng(settings.seed)
 
     def explain(self, rows: np.ndarray) -> None:
         """Embed ``rows`` by all candidates, and those without an explanation with changes."""
         for index in range(self.candidates):
             self._embed(index, rows)
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS + 1):
             unexplained = self._unexplained(rows)
             for index in range(self.candidates, len(self.variants)):
                 self._embed(index, unexplained)
             unexplained = self._unexplained(unexplained)
-            if not len(unexplained) or not self._try(unexplained):
+            if turn == ROUNDS or not len(unexplained) or not self._try(unexplained):
                 break
 
     def _try(self, rows: np.ndarray) -> bool:
@@ -287,18 +285,25 @@ class _Evidence:
         """The distances of ``rows`` from what a variant gives for their texts."""
         embedded = self.embed(variant, rows)
         if variant is self.variants[0]:
-            self.expected_units.update(zip(rows.tolist(), embedded, strict=True))
+            self.expected.update(zip(rows.tolist(), embedded, strict=True))
         widths = self.traits.widths[rows]
         within = np.arange(embedded.shape[1]) < widths[:, None]
         return 1 - np.einsum("nd,nd->n", _unit(embedded * within), self.units[rows])
 
     def embed(self, variant: Variant, rows: np.ndarray) -> np.ndarray:
-        """Unit vectors ``[n, d]`` of the texts of ``rows``, prepared as the table's are."""
+        """What a variant gives for the texts of ``rows``, ``[n, d]``, prepared as the table's vectors are."""
         self.texts_embedded += len(rows)
-        raw = variant.embed([self.table.texts[row] for row in rows.tolist()])[:, : self.units.shape[1]]
-        if self.table.similarity != "cosine":
-            raw = prepared_rows(similarities.registry.create(self.table.similarity), raw, "document")
-        return _unit(raw)
+        return self._prepared(variant.embed([self.table.texts[row] for row in rows.tolist()]), "document")
+
+    def ask(self, queries: Sequence[str]) -> np.ndarray:
+        """The vectors of queries by the first candidate, ``[n, d]``."""
+        return self._prepared(self._ask(queries), "query")
+
+    def _prepared(self, raw: np.ndarray, role: Role) -> np.ndarray:
+        raw = raw[:, : self.dimension]
+        if self.table.similarity == "cosine":
+            return raw
+        return prepared_rows(similarities.registry.create(self.table.similarity), raw, role)
 
     def explaining(self) -> np.ndarray:
         """Whether a variant explains a row, bool ``[variants, n]``: its distance is within the tolerance, and not well
@@ -307,16 +312,10 @@ class _Evidence:
         nearest = distances.min(axis=0)
         return (distances <= self._tolerances) & (distances <= np.maximum(TIED * nearest, EXACT / 10))
 
-    def nearest(self, row: int) -> tuple[str, float]:
-        """The variant that comes nearest to a row that was embedded, and its cosine."""
-        distances = [distances[row] for distances in self.distances]
-        index = int(np.argmin(distances))
-        return self.variants[index].name, float(1 - distances[index])
-
     def source_rows(self, rows: np.ndarray) -> dict[int, int]:
         """Of ``rows`` without an explanation, those whose vector is of another embedded row's text, and that row."""
-        owners = [*self.expected_units]
-        distances = 1 - self.units[rows] @ np.stack([*self.expected_units.values()]).T
+        owners = [*self.expected]
+        distances = 1 - self.units[rows] @ _unit(np.stack([*self.expected.values()])).T
         sources = {}
         for row, nearest, distance in zip(rows.tolist(), distances.argmin(axis=1), distances.min(axis=1), strict=True):
             if distance <= self._tolerances[row]:
@@ -411,7 +410,7 @@ def _rounding(encoder: Encoder, texts: Sequence[str]) -> float:
     """The cosine distance within which two servers of an encoder agree, from what fp32 and bf16 differ by."""
     if not can_compute_in(encoder, "bf16"):
         return SERVICE
-    texts = sorted(texts[:: max(1, len(texts) // 32)])
+    texts = texts[:: max(1, len(texts) // 32)]
     rows = [_unit(encoder.embed(texts, "document", precision)) for precision in ("fp32", "bf16")]
     largest = float((1 - np.einsum("nd,nd->n", *rows)).max())
     return max(EXACT, ROUNDING * largest) if largest > 0 else SERVICE
@@ -457,7 +456,7 @@ def _posteriors(evidence: _Evidence, sample: np.ndarray, predicted: np.ndarray) 
     features, labels = [], []
     for index in classes:
         rows = learned if index == 0 else learned[:LEARNED]
-        features.append(evidence.embed(evidence.variants[index], rows) - predicted[rows])
+        features.append(_unit(evidence.embed(evidence.variants[index], rows)) - predicted[rows])
         labels += [index] * len(rows)
     priors = np.array([np.mean(truth == index) + 1 / len(sample) for index in classes])
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=priors / priors.sum())
@@ -476,13 +475,12 @@ class _Report:
     def __init__(
         self,
         settings: IdentifySettings,
-        table: StoredTable,
         evidence: _Evidence,
         sample: np.ndarray,
         flagged: np.ndarray,
         inferred: dict[int, int],
     ) -> None:
-        self._settings, self._table, self._evidence = settings, table, evidence
+        self._settings, self._table, self._evidence = settings, evidence.table, evidence
         self._sample, self._flagged = sample, flagged
         self._inferred = inferred
         self._embedded = np.isfinite(evidence.distances[0])
@@ -492,38 +490,40 @@ class _Report:
         self._sources = evidence.source_rows(unexplained)
         traits = evidence.traits
         self._is_unit = np.mean(traits.is_unit) >= 0.5  # of most rows
-        self._is_odd = (traits.is_unit != self._is_unit) | (traits.widths < table.vectors.shape[1])
+        self._is_odd = (traits.is_unit != self._is_unit) | (traits.widths < evidence.dimension)
         self._differs = self._is_odd | (self._embedded & (self._variants != 0))
         self._differs[[*inferred]] = True
 
     def write(self, tasks: Sequence[tuple[SearchTask, list[int]]]) -> Identification:
         """The result; writes the files."""
-        settings, evidence, table = self._settings, self._evidence, self._table
+        evidence, table = self._evidence, self._table
         names = {row: self._name(row) for row in np.flatnonzero(self._embedded).tolist()}
-        expected = evidence.variants[0].name
+        encoder = evidence.variants[0].name
         self._write_rows(names)
-        as_expected = self._share(f"as {expected}", lambda row: not self._differs[row])
+        as_expected = self._share(f"as {encoder}", lambda row: not self._differs[row])
         shares = [as_expected]
         for name, _ in Counter(names.values()).most_common():
             shares.append(self._share(name, lambda row, name=name: names[row] == name))
-        stored = table.vectors if self._is_unit else evidence.units
+        is_raw = table.similarity != "cosine"
+        stored = table.vectors if is_raw or self._is_unit else evidence.units
         repaired = stored.copy()
         for row in np.flatnonzero(self._differs & self._embedded).tolist():
-            repaired[row] = evidence.expected_units[row]
+            expected = evidence.expected[row]
+            repaired[row] = expected if is_raw else expected / np.linalg.norm(expected)
         overlap, overlap_differing = self._overlaps(stored, repaired)
         again = np.flatnonzero(self._differs).tolist()
-        if settings.again is not None:
-            write_jsonl(settings.again, ({"id": table.ids[row], "text": table.texts[row]} for row in again))
+        if self._settings.again is not None:
+            write_jsonl(self._settings.again, ({"id": table.ids[row], "text": table.texts[row]} for row in again))
         embedded = int(self._embedded.sum())
-        verdict = f"{as_expected.share:.2%} of the rows of {table.path} are as {expected} gives them"
+        verdict = f"{as_expected.share:.2%} of the rows of {table.path} are as {encoder} gives them"
         if embedded < len(table.ids):
             verdict += f" ({as_expected.low:.2%} to {as_expected.high:.2%}"
             verdict += f"; {embedded:,} of {len(table.ids):,} rows were embedded)"
         return Identification(
             table=table.path,
-            expected=expected,
+            expected=encoder,
             rows=len(table.ids),
-            dimension=table.vectors.shape[1],
+            dimension=evidence.dimension,
             embedded=embedded,
             inferred=len(self._inferred),
             texts_embedded=evidence.texts_embedded,
@@ -536,7 +536,7 @@ class _Report:
             costs=[self._cost(task, stored[rows], repaired[rows]) for task, rows in tasks],
             again=len(again),
             verdict=verdict,
-            gates=self._gates(expected, as_expected.share, verdict),
+            gates=self._gates(encoder, as_expected.share, verdict),
         )
 
     def _name(self, row: int, variant: int | None = None) -> str:
@@ -549,7 +549,7 @@ class _Report:
         else:
             name = NONE
         traits = self._evidence.traits
-        if traits.widths[row] < self._table.vectors.shape[1]:
+        if traits.widths[row] < self._evidence.dimension:
             name += f", first {traits.widths[row]} dimensions"
         if traits.is_unit[row] != self._is_unit:
             name += ", norm 1" if traits.is_unit[row] else ", not normalised"
@@ -563,8 +563,10 @@ class _Report:
             for row, id in enumerate(self._table.ids):
                 line: dict[str, Any] = {"id": id, "differs": bool(self._differs[row])}
                 if row in names:
-                    nearest, cosine = self._evidence.nearest(row)
-                    line |= {"explanation": names[row], "by": "embedding", "nearest": nearest, "cosine": cosine}
+                    distances = [distances[row] for distances in self._evidence.distances]
+                    nearest = self._evidence.variants[int(np.argmin(distances))].name
+                    line |= {"explanation": names[row], "by": "embedding"}
+                    line |= {"nearest": nearest, "cosine": 1 - float(min(distances))}
                     others = np.flatnonzero(self._explaining[:, row])[1:].tolist()
                     if others:
                         line["also"] = [self._evidence.variants[other].name for other in others]
@@ -593,12 +595,12 @@ class _Report:
         shares = [(counted + rest * share) / count for share in (hits / len(drawn), low, high)]
         return Share(explanation, counted + hits, *shares)
 
-    def _gates(self, expected: str, share: float, verdict: str) -> list[Gate]:
+    def _gates(self, encoder: str, share: float, verdict: str) -> list[Gate]:
         """The gate, which is also written as JUnit's XML."""
         least = self._settings.fail_under
         if least is None:
             return []
-        gate = Gate("fail_under", self._table.path, expected, "share", f"at least {least:g}", share)
+        gate = Gate("fail_under", self._table.path, encoder, "share", f"at least {least:g}", share)
         if share < least:
             gate = replace(gate, verdict=FAILED, message=f"{verdict}; required {least:.2%}")
         if self._settings.junit is not None:
@@ -633,11 +635,11 @@ class _Report:
         """The stretches in which rows of the sample differ."""
         rows = self._sample.tolist()
         ids = self._table.ids
-        lengths = {row: len(self._table.texts[row]) for row in rows}
+        texts = self._table.texts
         orders = {
             "order": rows,
             "id": sorted(rows, key=lambda row: (len(ids[row]), ids[row])),
-            "length": sorted(rows, key=lengths.__getitem__),
+            "length": sorted(rows, key=lambda row: len(texts[row])),
         }
         groups = []
         for by, order in orders.items():
@@ -647,7 +649,7 @@ class _Report:
             if segment is not None:
                 start, stop, p = segment
                 ends = [order[start], order[stop - 1]]
-                first, last = [f"{lengths[row]} characters" if by == "length" else ids[row] for row in ends]
+                first, last = [f"{len(texts[row])} characters" if by == "length" else ids[row] for row in ends]
                 groups.append(Group(by, first, last, stop - start, int(self._differs[order[start:stop]].sum()), p))
         return groups
 

@@ -134,8 +134,6 @@ class BridgeSettings(Settings):
 class IdentifySettings(Settings):
     """The options of a search for what gave the vectors of a table."""
 
-    first = ("candidates", "texts", "sample", "all_", "rows", "again", "on", "fail_under", "junit", "seed", "as_json")
-
     table: str = setting(
         help="Ids and vectors: Parquet, Arrow, JSON lines, .npy, a LanceDB table, or a folder of retrokit export.",
         argument=True,

@@ -54,8 +54,7 @@ def read_table(path: str, texts: str | None) -> StoredTable:
     folder = Path(path)
     if (folder / NOTE).is_file() or any(folder.glob(SHARDS)):
         return _of_export(open_export(path), texts)
-    table = _collected(path, _entries(path))
-    return _with_texts(table, texts)
+    return _with_texts(_collected(path, _entries(path)), texts)
 
 
 def _entries(path: str) -> Iterator[Entry]:
@@ -83,12 +82,10 @@ def _arrow_rows(path: str, suffix: str) -> Iterator[Row]:
             table = feather.read_table(path)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise DataError(path, f"could not be read ({first_line(error)})") from error
-    names = [name for name in table.column_names if not pyarrow.types.is_temporal(table.schema.field(name).type)]
-    number = 0
-    for batch in table.select(names).to_batches(max_chunksize=8192):
-        for values in batch.to_pylist():
-            number += 1
-            yield Row(values, path, number)
+    batches = table.to_batches(max_chunksize=8192)
+    rows = (values for batch in batches for values in batch.to_pylist())
+    for number, values in enumerate(rows, start=1):
+        yield Row(values, path, number)
 
 
 def _lance_table(path: Path) -> Any:
