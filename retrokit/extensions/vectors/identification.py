@@ -233,7 +233,8 @@ class _Evidence:
                 problem = f"gives {encoder.dimension} dimensions, and {table.path} has {self.dimension}"
                 raise UsageError(f"{encoder.spec}: {problem}; leave it out")
             self.variants.append(Variant(encoder.name, "", _embedding(encoder)))
-            self.untried += _changes(spec, encoder, settings.device)
+            changes = _changes(spec, encoder, settings.device)
+            self.untried += [Variant(encoder.name, change, embed) for change, embed in changes]
         self._ask = _embedding(loaded[0], "query")
         self.tolerance = _rounding(loaded[0], table.texts)
         self.candidates = len(specs)
@@ -370,8 +371,8 @@ def _embedding(encoder: Encoder, role: Role = "document") -> Embed:
     return lambda texts: encoder.embed(texts, role, precision)
 
 
-def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[Variant]:
-    """The changes of a candidate's input."""
+def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[tuple[str, Embed]]:
+    """The changes of a candidate's input, and what embeds with them."""
     names = {param.name for param in encoders.registry.entry(spec.name).params}
 
     def opened(**params: Any) -> Embed:
@@ -387,23 +388,21 @@ def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[Varia
 
     prompts = encoder.prompts
     if prompts["query"] != prompts["document"] or encoder.max_length("query") != encoder.max_length("document"):
-        yield Variant(encoder.name, "as queries", _embedding(encoder, "query"))
+        yield "as queries", _embedding(encoder, "query")
     bare = _embedding(encoder)
     if prompts["document"]:
         bare = opened(document_prompt="")
-        yield Variant(encoder.name, "without its prompt", bare)
+        yield "without its prompt", bare
     for prompt in PROMPTS:
         if prompt not in prompts.values():
-            yield Variant(
-                encoder.name, f"prompt {prompt!r}", lambda texts, prompt=prompt: bare([prompt + text for text in texts])
-            )
+            yield f"prompt {prompt!r}", lambda texts, prompt=prompt: bare([prompt + text for text in texts])
     for pooling in POOLINGS:
         if "pooling" in names and spec.params.get("pooling") != pooling:
-            yield Variant(encoder.name, f"pooling {pooling}", opened(pooling=pooling))
+            yield f"pooling {pooling}", opened(pooling=pooling)
     longest = encoder.max_length("document")
     for length in LENGTHS:
         if "max_length" in names and longest is not None and length < longest:
-            yield Variant(encoder.name, f"cut at {length} tokens", opened(max_length=length))
+            yield f"cut at {length} tokens", opened(max_length=length)
 
 
 def _rounding(encoder: Encoder, texts: Sequence[str]) -> float:

@@ -20,9 +20,9 @@ from retrokit.data.jsonl import TEXTS, Row, fields_of, read_jsonl
 from retrokit.data.pairs import texts_file
 from retrokit.ranking.retrieval.files import exported_texts, texts_by_id
 
-VECTORS = ("vector", "embedding", "embeddings", "vectors", "values", "emb")
+VECTORS = ("vector", "embedding", "embeddings", "vectors", "values")
 """Names of the field of a vector; the first that a row has counts."""
-IDS = ("{}.ids.jsonl", "{}.ids.txt", "ids.jsonl")
+IDS = ("{}.ids.jsonl", "{}.ids.txt")
 """Names of the file of ids next to a ``.npy``, by the stem of its name."""
 ARROW = (".parquet", ".arrow", ".feather", ".ipc")
 
@@ -84,7 +84,7 @@ def _arrow_rows(path: str, suffix: str) -> Iterator[Row]:
         raise DataError(path, f"could not be read ({first_line(error)})") from error
     batches = table.to_batches(max_chunksize=8192)
     rows = (values for batch in batches for values in batch.to_pylist())
-    for number, values in enumerate(rows, start=1):
+    for number, values in enumerate(rows, 1):
         yield Row(values, path, number)
 
 
