@@ -256,7 +256,7 @@ class _Evidence:
             for index in range(self.candidates, len(self.variants)):
                 self._embed(index, unexplained)
             unexplained = self._unexplained(unexplained)
-            if turn == ROUNDS or not len(unexplained) or not self._try(unexplained):
+            if turn == ROUNDS or not unexplained.size or not self._try(unexplained):
                 break
 
     def _try(self, rows: np.ndarray) -> bool:
@@ -279,7 +279,7 @@ class _Evidence:
 
     def _embed(self, index: int, rows: np.ndarray) -> None:
         rows = rows[np.isinf(self.distances[index][rows])]
-        if len(rows):
+        if rows.size:
             self.distances[index][rows] = self._measure(self.variants[index], rows)
 
     def _measure(self, variant: Variant, rows: np.ndarray) -> np.ndarray:
