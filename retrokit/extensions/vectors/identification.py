@@ -87,7 +87,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Share:
+class ExplainedShare:
     """How many rows of the table an explanation has: ``low`` to ``high`` with 95% confidence; both are ``share`` if
     all rows were embedded. ``embedded`` rows were compared."""
 
@@ -99,7 +99,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Group:
+class Stretch:
     """Rows that differ in one stretch of an order: by ``order`` in the table, ``id`` or ``length``. Of ``rows`` of the
     sample there, ``differing`` differ; ``p`` is that of a permutation test."""
 
@@ -145,8 +145,8 @@ class Identification(PrintedRecord):
     texts_embedded: int
     tolerance: float
     tried: list[str]
-    shares: list[Share]
-    groups: list[Group]
+    shares: list[ExplainedShare]
+    groups: list[Stretch]
     overlap: float
     overlap_differing: float | None
     costs: list[Cost]
@@ -302,7 +302,7 @@ class _Evidence:
 
     def _prepared(self, raw: np.ndarray, role: Role) -> np.ndarray:
         raw = raw[:, : self.dimension]
-        if self.table.similarity == "cosine":
+        if self.table.similarity is None:
             return raw
         return prepared_rows(similarities.registry.create(self.table.similarity), raw, role)
 
@@ -429,14 +429,14 @@ def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[
     predicted = words @ np.linalg.solve(gram, words.T @ evidence.units)
     surprise = 1 - np.einsum("nd,nd->n", _unit(predicted), evidence.units)
     posteriors = _posteriors(evidence, sample, predicted)
-    outside = np.setdiff1d(np.arange(len(surprise)), sample)
     doubt = posteriors[1:].max(axis=0, initial=0)
     left = BUDGET - evidence.texts_embedded - TRIED * len(evidence.untried)
     budget = max(0, left // len(evidence.variants))
-    flagged = outside[np.argsort(-(surprise + doubt)[outside])[:budget]]
+    order = np.argsort(-surprise - doubt)
+    flagged = order[np.cumsum(~np.isin(order, sample)) <= budget]
     usual = np.quantile(surprise[sample], SURE)
     inferred = {}
-    for row in np.setdiff1d(outside, flagged).tolist():
+    for row in np.setdiff1d(order, np.union1d(flagged, sample)).tolist():
         if doubt[row] >= SURE and surprise[row] <= usual:
             inferred[row] = int(posteriors[:, row].argmax())
     return flagged, inferred
@@ -503,7 +503,7 @@ class _Report:
         shares = [as_expected]
         for name, _ in Counter(names.values()).most_common():
             shares.append(self._share(name, lambda row, name=name: names[row] == name))
-        is_raw = table.similarity != "cosine"
+        is_raw = table.similarity is not None
         stored = table.vectors if is_raw or self._is_unit else evidence.units
         repaired = stored.copy()
         for row in np.flatnonzero(self._differs & self._embedded).tolist():
@@ -579,7 +579,7 @@ class _Report:
 
         write_jsonl(self._settings.rows, lines())
 
-    def _share(self, explanation: str, has: Callable[[int], bool]) -> Share:
+    def _share(self, explanation: str, has: Callable[[int], bool]) -> ExplainedShare:
         """The share of an explanation: rows that were flagged are counted, and the sample stands for the rest."""
         count = len(self._table.ids)
         flagged = {*self._flagged.tolist()}
@@ -592,7 +592,7 @@ class _Report:
         else:
             low, high = binomtest(hits, len(drawn)).proportion_ci(0.95, method="exact")
         shares = [(counted + rest * share) / count for share in (hits / len(drawn), low, high)]
-        return Share(explanation, counted + hits, *shares)
+        return ExplainedShare(explanation, counted + hits, *shares)
 
     def _gates(self, encoder: str, share: float, verdict: str) -> list[Gate]:
         """The gate, which is also written as JUnit's XML."""
@@ -630,7 +630,7 @@ class _Report:
             overlaps[index] = len(np.intersect1d(*neighbours)) / k
         return float(overlaps.mean()), float(overlaps[differs].mean()) if differs.any() else None
 
-    def _groups(self) -> list[Group]:
+    def _groups(self) -> list[Stretch]:
         """The stretches in which rows of the sample differ."""
         rows = self._sample.tolist()
         ids = self._table.ids
@@ -649,7 +649,7 @@ class _Report:
                 start, stop, p = segment
                 ends = [order[start], order[stop - 1]]
                 first, last = [f"{len(texts[row])} characters" if by == "length" else ids[row] for row in ends]
-                groups.append(Group(by, first, last, stop - start, int(self._differs[order[start:stop]].sum()), p))
+                groups.append(Stretch(by, first, last, stop - start, int(self._differs[order[start:stop]].sum()), p))
         return groups
 
 

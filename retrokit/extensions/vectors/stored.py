@@ -39,7 +39,7 @@ class StoredTable:
     ids: list[str]
     vectors: np.ndarray
     texts: list[str]
-    similarity: str = "cosine"
+    similarity: str | None = None
 
 
 def read_table(path: str, texts: str | None) -> StoredTable:

@@ -248,7 +248,7 @@ def test_a_large_table_is_sampled_and_the_rest_inferred(monkeypatch, tmp_path):
     assert report.texts_embedded <= 1400
     by = [line["by"] for line in lines]
     assert {*by} == {"embedding", "inference", "not embedded"}
-    assert by.count("inference") == report.inferred > 50
+    assert by.count("inference") == report.inferred > 20
     differing = [row for row, line in enumerate(lines) if line["differs"]]
     assert np.isin(differing, changed).mean() >= 0.99
     assert np.isin(changed, differing).mean() >= 0.95
