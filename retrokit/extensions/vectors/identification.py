@@ -66,7 +66,7 @@ WORDS = 4096  # features of a text
 LEARNED, SURE, AGREEING = 200, 0.99, 0.99
 """Texts that a discriminant learns a change from; the least posterior of an inferred explanation; and the least share
 of the sample on which it must be right."""
-NEIGHBOURS = 10
+NEIGHBOURS, COMPARED = 10, 2000  # of a row; rows of the sample that are compared
 DRAWS, ALPHA = 200, 0.01
 
 Embed = Callable[[Sequence[str]], np.ndarray]
@@ -197,6 +197,8 @@ def _rows_of(task: SearchTask, table: StoredTable) -> list[int]:
 class _Stored(Searcher, Index):
     """Vectors that are searched by their inner product with those of ``ask``."""
 
+    spec = "stored vectors"
+
     def __init__(self, ask: Embed, vectors: np.ndarray) -> None:
         self._ask, self._vectors = ask, vectors
 
@@ -204,7 +206,7 @@ class _Stored(Searcher, Index):
         return self
 
     def fingerprint(self) -> str:
-        return "stored vectors"
+        return self.spec
 
     def search(self, queries: TextList, k: int) -> list[Ranking]:
         rankings = []
@@ -395,7 +397,7 @@ def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[tuple
         yield "without its prompt", bare
     for prompt in PROMPTS:
         if prompt not in prompts.values():
-            yield f"prompt {prompt!r}", lambda texts, prompt=prompt: bare([prompt + text for text in texts])
+            yield f"prompt {prompt!r}", _with_prompt(bare, prompt)
     for pooling in POOLINGS:
         if "pooling" in names and spec.params.get("pooling") != pooling:
             yield f"pooling {pooling}", opened(pooling=pooling)
@@ -403,6 +405,10 @@ def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[tuple
     for length in LENGTHS:
         if "max_length" in names and longest is not None and length < longest:
             yield f"cut at {length} tokens", opened(max_length=length)
+
+
+def _with_prompt(embed: Embed, prompt: str) -> Embed:
+    return lambda texts: embed([prompt + text for text in texts])
 
 
 def _rounding(encoder: Encoder, texts: Sequence[str]) -> float:
@@ -499,10 +505,11 @@ class _Report:
         names = {row: self._name(row) for row in np.flatnonzero(self._embedded).tolist()}
         encoder = evidence.variants[0].name
         self._write_rows(names)
-        as_expected = self._share(f"as {encoder}", lambda row: not self._differs[row])
+        as_expected = self._share(f"as {encoder}", ~self._differs)
         shares = [as_expected]
+        labels = np.array([names.get(row) for row in range(len(table.ids))], dtype=object)
         for name, _ in Counter(names.values()).most_common():
-            shares.append(self._share(name, lambda row, name=name: names[row] == name))
+            shares.append(self._share(name, labels == name))
         is_raw = table.similarity is not None
         stored = table.vectors if is_raw or self._is_unit else evidence.units
         repaired = stored.copy()
@@ -579,19 +586,16 @@ class _Report:
 
         write_jsonl(self._settings.rows, lines())
 
-    def _share(self, explanation: str, has: Callable[[int], bool]) -> ExplainedShare:
-        """The share of an explanation: rows that were flagged are counted, and the sample stands for the rest."""
-        count = len(self._table.ids)
-        flagged = {*self._flagged.tolist()}
-        drawn = [row for row in self._sample.tolist() if row not in flagged]
-        counted = sum(map(has, flagged))
-        hits = sum(map(has, drawn))
-        rest = count - len(flagged)
+    def _share(self, explanation: str, has: np.ndarray) -> ExplainedShare:
+        """The share of an explanation, bool ``[n]``: flagged rows are counted, and the sample stands for the rest."""
+        drawn = np.setdiff1d(self._sample, self._flagged)
+        counted, hits = int(has[self._flagged].sum()), int(has[drawn].sum())
+        rest = len(has) - len(self._flagged)
         if len(drawn) == rest:
             low = high = hits / rest
         else:
             low, high = binomtest(hits, len(drawn)).proportion_ci(0.95, method="exact")
-        shares = [(counted + rest * share) / count for share in (hits / len(drawn), low, high)]
+        shares = [(counted + rest * share) / len(has) for share in (hits / len(drawn), low, high)]
         return ExplainedShare(explanation, counted + hits, *shares)
 
     def _gates(self, encoder: str, share: float, verdict: str) -> list[Gate]:
@@ -616,18 +620,16 @@ class _Report:
 
     def _overlaps(self, stored: np.ndarray, repaired: np.ndarray) -> tuple[float, float | None]:
         """Shares of the ten nearest neighbours in the sample that stay when rows that differ are embedded again."""
-        rows = self._sample[:BUDGET]
+        rows = self._sample[:COMPARED]
+        k = max(1, min(NEIGHBOURS, len(rows) - 1))
+        neighbours = []
+        for vectors in (stored[rows], repaired[rows]):
+            scores = vectors @ vectors.T
+            np.fill_diagonal(scores, -np.inf)
+            neighbours.append(np.argpartition(-scores, k - 1)[:, :k])
+        before, after = neighbours
+        overlaps = (before[:, :, None] == after[:, None]).any(axis=2).mean(axis=1)
         differs = self._differs[rows]
-        k = min(NEIGHBOURS, len(rows) - 1)
-        sampled = stored[rows], repaired[rows]
-        overlaps = np.ones(len(rows))
-        for index in range(len(rows) if k > 0 else 0):
-            neighbours = []
-            for vectors in sampled:
-                scores = vectors @ vectors[index]
-                scores[index] = -np.inf
-                neighbours.append(np.argpartition(-scores, k - 1)[:k])
-            overlaps[index] = len(np.intersect1d(*neighbours)) / k
         return float(overlaps.mean()), float(overlaps[differs].mean()) if differs.any() else None
 
     def _groups(self) -> list[Stretch]:

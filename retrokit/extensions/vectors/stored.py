@@ -7,6 +7,7 @@ numbers); ``.npy`` with ids in a file next to it; a table of LanceDB; a folder o
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def _arrow_rows(path: str, suffix: str) -> Iterator[Row]:
 
 def _lance_table(path: Path) -> Any:
     try:
-        import lancedb
+        lancedb = import_module("lancedb")
     except ImportError as error:
         raise UsageError(f"{path}: needs the package lancedb; install it, or write the table as Parquet") from error
     return lancedb.connect(path.parent).open_table(path.stem).to_arrow()
