@@ -264,16 +264,15 @@ class _Evidence:
     def _try(self, rows: np.ndarray) -> bool:
         """Take in the changes that explain one of ``rows``; whether there are any."""
         tried = self._random.permutation(rows)[:TRIED]
-        explaining = []
-        for variant in self.untried:
+        count = len(self.variants)
+        for variant in [*self.untried]:
             distances = self._measure(variant, tried)
             if (distances <= self._tolerances[tried]).any():
-                explaining.append(variant)
+                self.untried.remove(variant)
                 self.variants.append(variant)
                 self.distances.append(np.full(len(self.table.ids), np.inf))
                 self.distances[-1][tried] = distances
-        self.untried = [variant for variant in self.untried if variant not in explaining]
-        return bool(explaining)
+        return len(self.variants) > count
 
     def _unexplained(self, rows: np.ndarray) -> np.ndarray:
         least = np.min([distances[rows] for distances in self.distances], axis=0)
@@ -343,7 +342,7 @@ class Traits:
         widths[dimension - widths < max(2, dimension // 16)] = dimension
         norms = np.linalg.norm(vectors, axis=1)
         is_unit = np.abs(norms - 1) <= UNIT
-        if abs(np.median(norms) - 1) > UNIT and np.median(norms) / 2 < 1 < np.median(norms) * 2:
+        if UNIT < abs(np.median(norms) - 1) < 0.5:
             is_unit[:] = False  # a norm of 1 is usual without normalising
         bits = np.ascontiguousarray(vectors).view(np.uint32)
         with np.errstate(over="ignore"):
@@ -418,7 +417,7 @@ def _rounding(encoder: Encoder, texts: Sequence[str]) -> float:
     texts = texts[:: max(1, len(texts) // 32)]
     rows = [_unit(encoder.embed(texts, "document", precision)) for precision in ("fp32", "bf16")]
     largest = float((1 - np.einsum("nd,nd->n", *rows)).max())
-    return max(EXACT, ROUNDING * largest) if largest > 0 else SERVICE
+    return max(EXACT, ROUNDING * largest)
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
