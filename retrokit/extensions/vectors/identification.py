@@ -59,7 +59,7 @@ POOLINGS = ("mean", "cls", "last")
 PROMPTS = (
     *("query: ", "passage: ", "search_query: ", "search_document: "),
     "Represent this sentence for searching relevant passages: ",
-    *("title: none | text: ", "task: search result | query: "),
+    "title: none | text: ",
 )
 """Prompts of models in use (E5, Nomic, BGE, EmbeddingGemma)."""
 WORDS = 4096  # features of a text

@@ -21,7 +21,7 @@ from retrokit.data.jsonl import TEXTS, Row, fields_of, read_jsonl
 from retrokit.data.pairs import texts_file
 from retrokit.ranking.retrieval.files import exported_texts, texts_by_id
 
-VECTORS = ("vector", "embedding", "embeddings", "vectors", "values")
+VECTORS = ("vector", "embedding", "embeddings", "vectors")
 """Names of the field of a vector; the first that a row has counts."""
 IDS = ("{}.ids.jsonl", "{}.ids.txt")
 """Names of the file of ids next to a ``.npy``, by the stem of its name."""
