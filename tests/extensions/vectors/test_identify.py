@@ -223,11 +223,12 @@ def test_rows_that_differ_are_found_as_a_stretch_and_embedded_again(models, plai
 
 def test_a_service_is_a_candidate(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key")
+    texts = [" ".join(text.split()[:4]) for text in TEXTS[:30]]
     with ChatServer() as server:
         spec = f"api:model,url={server.url}"
-        vectors = embedded(spec, TEXTS[:30], precision="auto")
-        vectors[:3] = embedded(spec, [f"query: {text}" for text in TEXTS[:3]], precision="auto")
-        report, lines = explained(written(tmp_path, vectors, TEXTS[:30], IDS[:30]), [spec], tmp_path)
+        vectors = embedded(spec, texts, precision="auto")
+        vectors[:3] = embedded(spec, [f"query: {text}" for text in texts[:3]], precision="auto")
+        report, lines = explained(written(tmp_path, vectors, texts, IDS[:30]), [spec], tmp_path)
     assert [line["differs"] for line in lines] == [True] * 3 + [False] * 27
     assert {line["explanation"] for line in lines[:3]} == {f"{lines[3]['explanation']}, prompt 'query: '"}
     assert report.again == 3
@@ -409,8 +410,8 @@ def test_a_table_of_lancedb_is_read(tmp_path, monkeypatch):
         assert folder == path.parent
         return SimpleNamespace(open_table=lambda name: SimpleNamespace(to_arrow=lambda: rows if name == "index" else 1))
 
+    monkeypatch.setitem(sys.modules, "lancedb", None)
     with pytest.raises(UsageError, match="needs the package lancedb"):
-        monkeypatch.setitem(sys.modules, "lancedb", None)
         read_table(str(path), None)
     monkeypatch.setitem(sys.modules, "lancedb", SimpleNamespace(connect=connect))
     table = read_table(str(path), None)
