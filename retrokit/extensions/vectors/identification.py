@@ -4,9 +4,9 @@ Data flow: (1) the table is read and checked. Norms, zeros at the end and grids 
 random sample is embedded by each candidate as it is. A row is explained if the cosine distance is within the rounding
 that fp32 and bf16 differ by on these texts. (3) Rows without an explanation are tried with one change of the input at a
 time (prompt, role, pooling, length); what explains one of them is computed for all of them. (4) Outside the sample,
-rows whose vector a ridge regression on the words of their texts predicts worst are embedded, up to a budget. (5) Other
-rows are not embedded: a discriminant learned from the sample's texts under both changes infers their explanation where
-it is sure, and the output says which rows these are.
+a discriminant, learned from the sample's texts under the changes, infers the explanation of rows of which it is sure.
+(5) Of the rest, the rows whose vector a ridge regression on the words of their texts predicts worst are embedded, up to
+a budget. Other rows have no explanation, and the output says which rows these are.
 
 Statistics: flagged rows are counted; for the rest the sample gives Clopper and Pearson's exact interval. Runs of rows
 that differ are the segment of largest excess, with a permutation test. Decisions: the first candidate, as documents, is
@@ -437,14 +437,11 @@ def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[
     doubt = posteriors[1:].max(axis=0, initial=0)
     left = BUDGET - evidence.texts_embedded - TRIED * len(evidence.untried)
     budget = max(0, left // len(evidence.variants))
-    order = np.argsort(-surprise - doubt)
+    is_sure = doubt >= SURE
+    order = np.argsort(np.where(is_sure, 0, -surprise - doubt))
     flagged = order[np.cumsum(~np.isin(order, sample)) <= budget]
-    usual = np.quantile(surprise[sample], SURE)
-    inferred = {}
-    for row in np.setdiff1d(order, np.union1d(flagged, sample)).tolist():
-        if doubt[row] >= SURE and surprise[row] <= usual:
-            inferred[row] = int(posteriors[:, row].argmax())
-    return flagged, inferred
+    rows = np.setdiff1d(np.flatnonzero(is_sure), np.union1d(flagged, sample))
+    return flagged, dict(zip(rows.tolist(), posteriors[:, rows].argmax(axis=0).tolist(), strict=True))
 
 
 def _posteriors(evidence: _Evidence, sample: np.ndarray, predicted: np.ndarray) -> np.ndarray:
