@@ -1,4 +1,4 @@
-"""Vectors: encoders that search an existing export, and whether an encoder gives the vectors of one."""
+"""Vectors: encoders that search an existing export, and which encoder gives the vectors of an export or a table."""
 
 from typing import TYPE_CHECKING
 

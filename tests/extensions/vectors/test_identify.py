@@ -230,7 +230,7 @@ def test_a_service_is_a_candidate(tmp_path, monkeypatch):
         vectors[:3] = embedded(spec, [f"query: {text}" for text in texts[:3]], precision="auto")
         report, lines = explained(written(tmp_path, vectors, texts, IDS[:30]), [spec], tmp_path)
     assert [line["differs"] for line in lines] == [True] * 3 + [False] * 27
-    assert {line["explanation"] for line in lines[:3]} == {f"{lines[3]['explanation']}, prompt 'query: '"}
+    assert all(", prompt 'query: '" in line["explanation"] for line in lines[:3])
     assert report.again == 3
 
 
