@@ -402,7 +402,7 @@ def _changes(spec: Spec, encoder: Encoder, device: str | None) -> Iterator[tuple
             yield f"pooling {pooling}", opened(pooling=pooling)
     longest = encoder.max_length("document")
     for length in LENGTHS:
-        if "max_length" in names and longest is not None and length < longest:
+        if "max_length" in names and (longest is None or length < longest):
             yield f"cut at {length} tokens", opened(max_length=length)
 
 
