@@ -45,7 +45,7 @@ def bridge(settings: BridgeSettings, as_json: bool = common("as_json")) -> None:
 def identify(settings: IdentifySettings, as_json: bool = common("as_json")) -> None:
     """Find which encoder, and which prompt, pooling or length, gave each vector of a table.
 
-    retrokit vectors identify index.parquet --candidates minilm --texts corpus.jsonl --again again.jsonl
+    retrokit vectors identify index.parquet --candidates minilm --texts corpus.jsonl --again again.txt
 
     retrokit vectors identify exported/documents --candidates minilm --candidates runs/old --fail-under 0.99
     """

@@ -25,6 +25,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
+from retrokit.core.files import writing
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import Spec, parse_all
 from retrokit.core.settings import taking
@@ -515,7 +516,8 @@ class _Report:
         overlap, overlap_differing = self._overlaps(stored, repaired)
         again = np.flatnonzero(self._differs).tolist()
         if self._settings.again is not None:
-            write_jsonl(self._settings.again, ({"id": table.ids[row], "text": table.texts[row]} for row in again))
+            with writing(self._settings.again) as stream:
+                stream.writelines(f"{table.ids[row]}\n" for row in again)
         embedded = int(self._embedded.sum())
         verdict = f"{as_expected.share:.2%} of the rows of {table.path} are as {encoder} gives them"
         if embedded < len(table.ids):

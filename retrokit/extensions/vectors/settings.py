@@ -177,9 +177,7 @@ class IdentifySettings(Settings):
     sample: int = setting(1000, "Embed N random rows of a table with more than 5,000.", minimum=100)
     all_: bool = setting(False, "Embed all rows.", flags=("--all",))
     rows: str | None = setting(None, "Write the explanation of each row as JSON lines.", writes=FILE)
-    again: str | None = setting(
-        None, "Write id and text of the rows to embed again as JSON lines, for export.", writes=FILE
-    )
+    again: str | None = setting(None, "Write the ids of rows to embed again, for export --only.", writes=FILE)
     on: Sequence[str] = common("on", default=(), help="Measure stored and repaired vectors on this task. Repeatable.")
     fail_under: float | None = setting(
         None, "Exit 1 if the first candidate gives a lower share of the rows.", minimum=0, maximum=1

@@ -197,16 +197,19 @@ def test_rows_that_differ_are_found_as_a_stretch_and_embedded_again(models, plai
     vectors = plain.copy()
     vectors[150:180] = embedded(other, TEXTS[150:180])
     table = written(tmp_path, vectors)
-    words = ["vectors", "identify", table, "--candidates", one, "--again", str(tmp_path / "again.jsonl")]
+    again = str(tmp_path / "again.txt")
+    words = ["vectors", "identify", table, "--candidates", one, "--again", again]
     junit = str(tmp_path / "gate.xml")
     assert cli.run([*words, "--fail-under", "0.8", "--json"]) == 0
     printed = capsys.readouterr().out
     report = json.loads(printed)
     (group,) = report["groups"]
     assert (group["by"], group["first"], group["last"], group["differing"]) == ("order", "d150", "d179", 30)
-    again = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
-    assert again == [{"id": IDS[row], "text": TEXTS[row]} for row in range(150, 180)]
-    assert cli.run(["export", one, "--on", str(tmp_path / "again.jsonl"), "-o", str(tmp_path / "out")]) == 0
+    assert Path(again).read_text().split() == IDS[150:180]
+    rows = [{"id": id, "text": text} for id, text in zip(IDS, TEXTS, strict=True)]
+    write_jsonl(tmp_path / "corpus.jsonl", rows)
+    on = ["--on", str(tmp_path / "corpus.jsonl"), "--only", again]
+    assert cli.run(["export", one, *on, "-o", str(tmp_path / "out")]) == 0
     assert read_table(str(tmp_path / "out"), None).ids == IDS[150:180]
     capsys.readouterr()
     assert cli.run([*words, "--fail-under", "0.9", "--junit", junit]) == 1
