@@ -26,7 +26,7 @@ import numpy as np
 from retrokit import similarities
 from retrokit.augmentation.draws import distinct
 from retrokit.augmentation.settings import MinedFiles, MiningSettings
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError
 from retrokit.core.notices import Advance, progress
 from retrokit.core.outputs import check_file, check_settings
 from retrokit.core.registry import Registry, parse_all
@@ -277,8 +277,6 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
         requests.append((reranking.registry_of(files.judge), files.judge))
     parse_all(requests)
     check_settings(files)
-    if [*data, files.corpus].count("-") > 1:
-        raise UsageError("standard input can be read once only")
     pairs, candidates = read_pairs(data), None
     if files.corpus is not None:
         path = training_data.texts_file(files.corpus, corpus_file)

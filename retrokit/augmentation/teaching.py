@@ -31,8 +31,6 @@ def score(settings: TeacherSettings) -> int:
     data = [(training_data.registry, spec) for spec in settings.data]
     parse_all([(reranking.registry_of(settings.teacher), settings.teacher), *data])
     check_settings(settings)
-    if settings.data.count("-") > 1:
-        raise UsageError("standard input can be read once only")
     pairs = read_pairs(settings.data)
     teacher = reranking.create(settings.teacher, settings.device)
     if teacher.listwise:

@@ -171,10 +171,15 @@ def paths_in(values: Iterable[object]) -> list[str]:
 
     Args:
         values: texts, or sequences of them; anything else is left out.
+
+    Raises:
+        UsageError: standard input is named twice.
     """
     texts: list[object] = []
     for value in values:
         texts += value if isinstance(value, (list, tuple)) else [value]
+    if texts.count("-") > 1:
+        raise UsageError("standard input can be read once only")
     paths: dict[str, None] = {}
     for text in texts:
         if not isinstance(text, str) or Registry.has(text):

@@ -22,7 +22,7 @@ import numpy as np
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import Interrupted, RetrokitError, UsageError
-from retrokit.core.files import check_exists, digest
+from retrokit.core.files import check_exists, digest, read_lines
 from retrokit.core.notices import notice, progress
 from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.core.registry import Registry, parse_all
@@ -63,9 +63,9 @@ def export(settings: ExportSettings) -> Export:
     shard = _shard_of(settings)
     check_names(settings)
     source = source_of(settings)
-    folder = _folder_of(settings, shard, source)
+    folder = _folder_of(settings, shard)
     check_folder(folder)
-    inputs = paths_in([source.path, settings.encoder])
+    inputs = paths_in([source.path, settings.encoder, settings.only])
 
     def check_former() -> None:
         open_export(folder)  # nothing else is replaced
@@ -107,9 +107,13 @@ class ExportedTexts:
     path: str
     role: Role
     is_pipe: bool
+    only: frozenset[str]  # identifiers; none: all
 
     def read(self) -> Texts:
         """As retrieval reads them."""
+        return (text for text in self._read_all() if not self.only or text[0] in self.only)
+
+    def _read_all(self) -> Texts:
         if self.role == "query":
             yield from read_queries(self.path, images=True)
         else:
@@ -119,14 +123,20 @@ class ExportedTexts:
     def check(self) -> tuple[np.ndarray, list[str]]:
         """Read all, but a pipe: by how much each text or image advances progress, and the images."""
         images: list[str] = []
+        missing = set(self.only)
 
         def items() -> Iterator[str]:
-            for _, item in () if self.is_pipe else self.read():
+            for identifier, item in () if self.is_pipe else self._read_all():
                 if isinstance(item, Image):
                     images.append(item)
-                yield item
+                if not self.only or identifier in self.only:
+                    missing.discard(identifier)
+                    yield item
 
-        return read_characters(items()), images
+        lengths = read_characters(items())
+        if missing:
+            raise UsageError(f"{self.path}: lacks {len(missing):,} ids of `only=`, the first {min(missing)!r}")
+        return lengths, images
 
 
 def _shard_of(settings: ExportSettings) -> _Shard | None:
@@ -154,18 +164,18 @@ def source_of(settings: ExportSettings) -> ExportedTexts:
     path = texts_file(settings.source, corpus_file if role == "document" else queries_file)
     check_exists(path)
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))
-    return ExportedTexts(path, role, is_pipe)
+    for name in ("shard", "only"):
+        if is_pipe and settings.has(name):
+            raise UsageError(f"`{name}=`: the texts must be in a file, and {settings.source} can be read once only")
+    lines = read_lines(settings.only, "an id a line") if settings.only else ()
+    return ExportedTexts(path, role, is_pipe, frozenset(line for _, line in lines))
 
 
-def _folder_of(settings: ExportSettings, shard: _Shard | None, source: ExportedTexts) -> Path:
+def _folder_of(settings: ExportSettings, shard: _Shard | None) -> Path:
     """The output, or the shard's folder in it."""
     folder = Path(settings.output)
     if shard is None:
         return folder
-    if source.is_pipe:
-        raise UsageError(
-            f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
-        )
     if (folder / exports.NOTE).exists():
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
     return folder / f"shard-{shard.number:05}-of-{shard.shards:05}"
@@ -188,7 +198,9 @@ def _write_folder(
             "digest": None if source.is_pipe else with_images(digest(source.path), images),
         },
     }
-    decided_by = None if source.is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
+    decided_by = None
+    if not source.is_pipe:
+        decided_by = {**about, "key": prepared.key(), "portion": exports.CHUNK, "only": sorted(source.only)}
     with ExportWriter(unfinished, Quantization(settings.dtype, prepared.width), decided_by) as writer:
         first_texts = _write_rows(writer, prepared, source, rows, lengths)
         return prepared.finish(writer, unfinished, first_texts, about)

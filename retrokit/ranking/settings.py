@@ -71,6 +71,7 @@ class ExportSettings(Settings):
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.", names="similarities")
     role: str = setting("document", "What the texts are.", choices=ROLES)
+    only: str | None = setting(None, "Embed only the texts with these ids: a file, one a line.", reads=FILE)
     dims: int | None = common("dims")
     dtype: str = setting("float32", "Storage dtype; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
     one_length: bool = setting(

@@ -13,13 +13,14 @@ import pyarrow.parquet
 import pytest
 
 import retrokit
-from retrokit import cli
+from retrokit import cli, encoders
 from retrokit.core.errors import Interrupted, UsageError
 from retrokit.core.notices import listening
 from retrokit.data import exports
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.exports import Export, open_export
 from retrokit.ranking.export import Prepared, export
+from retrokit.ranking.retrieval.files import exported_texts
 from tests.close import assert_rounded
 from tests.evaluation.fakes import Notices, write_lines
 from tests.models import sentences
@@ -189,7 +190,7 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
     for shard in ("0/2", "3/2", "1", "a/b", "1/-2"):
         with pytest.raises(UsageError, match=f"`shard=` '{shard}': expected i/n with i from 1 to n"):
             make(shard)
-    with pytest.raises(UsageError, match="`shard=` 1/2: the texts must be in a file"):
+    with pytest.raises(UsageError, match="`shard=`: the texts must be in a file"):
         export(str(tiny_bert), "-", str(tmp_path / "piped"), shard="1/2")
     with pytest.raises(UsageError, match="`dtype=` int4 is none of float32, float16, int8"):
         make("1/2", dtype="int4")
@@ -247,3 +248,52 @@ def test_documents_in_chunks_are_rows_that_a_store_can_group(tiny_bert, tmp_path
     assert cli.run([*words, "-o", str(tmp_path / "run")]) == 0
     run = (tmp_path / "run").read_text().split()
     assert sorted(run[2::6]) == sorted(f"d{place}" for place in expected[0][1].tolist())
+
+
+def test_only_the_texts_of_these_ids_are_embedded(tiny_bert, corpus, whole, tmp_path):
+    ids = [f"d{number:02}" for number in range(3, 70, 7)]
+    (tmp_path / "again.txt").write_text("\n".join([*reversed(ids), ids[0], ""]))
+    options: dict[str, Any] = {"only": str(tmp_path / "again.txt")}
+    result = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), **options)
+    assert result.ids() == ids
+    assert_rounded(rows_of(result), rows_of(whole["float32"])[3::7])
+    assert list(exported_texts(result, {*ids}).values()) == TEXTS[3::7]
+    for shard in ("1/2", "2/2"):
+        export(str(tiny_bert), str(corpus), str(tmp_path / "shards"), shard=shard, **options)
+    assert open_export(tmp_path / "shards").ids() == ids
+
+
+def test_a_run_with_other_ids_does_not_resume(tiny_bert, corpus, tmp_path):
+    lists = {}
+    for name, first in (("even", 0), ("odd", 1)):
+        lists[name] = str(tmp_path / name)
+        (tmp_path / name).write_text("".join(f"d{number:02}\n" for number in range(first, 70, 2)))
+    with pytest.MonkeyPatch.context() as patch:
+        Breaks(1, interrupt).put_in(patch.setattr)
+        with pytest.raises(Interrupted):
+            export(str(tiny_bert), str(corpus), str(tmp_path / "out"), only=lists["even"])
+    result = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), only=lists["odd"])
+    assert result.ids() == [f"d{number:02}" for number in range(1, 70, 2)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "source", "message"),
+    [
+        ("d01\nd70\nd99\n", "corpus.jsonl", "corpus.jsonl: lacks 2 ids of --only, the first 'd70'"),
+        ("d01\n", "-", "--only: the texts must be in a file, and - can be read once only"),
+        ("", "corpus.jsonl", "again.txt: is empty"),
+        (None, "corpus.jsonl", "again.txt: does not exist"),
+    ],
+)
+def test_ids_that_the_texts_lack_are_refused_before_a_model_loads(
+    ids, source, message, corpus, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(corpus, "corpus.jsonl")
+    if ids is not None:
+        Path("again.txt").write_text(ids)
+    monkeypatch.setattr(encoders.registry, "create", lambda *_, **__: pytest.fail("a model is loaded"))
+    assert cli.run(["export", "minilm", "--on", source, "--only", "again.txt", "-o", "out"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.removeprefix("retrokit: ").startswith(message)
+    assert not Path("out").exists()

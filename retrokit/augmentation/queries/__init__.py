@@ -17,7 +17,7 @@ from retrokit import llm as llms
 from retrokit.augmentation.draws import bits
 from retrokit.augmentation.settings import NONE, TYPES, QuerySettings
 from retrokit.core.calls import wait_for
-from retrokit.core.errors import DataError, ServiceError, UsageError
+from retrokit.core.errors import DataError, ServiceError
 from retrokit.core.files import named
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
@@ -267,8 +267,6 @@ class _QueryWork:
         self.settings = settings
         self.prompts = load_prompts(settings.prompts or OURS, SHAPES, __package__, WORDINGS)
         self._read_passages()
-        if [settings.source, *settings.existing].count("-") > 1:
-            raise UsageError("standard input can be read once only")
         files = [training_data.texts_file(path, queries_file) for path in settings.existing]
         self.existing: set[str] = set()
         for file in files:

@@ -1,4 +1,4 @@
-"""Vectors: encoders that search an existing export, and whether an encoder gives the vectors of one."""
+"""Vectors: encoders that search an existing export, and which encoder gives the vectors of an export or a table."""
 
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from retrokit.extensions.vectors.bridging import bridge as bridge
     from retrokit.extensions.vectors.canaries import verify as verify
     from retrokit.extensions.vectors.engines import embed_batches as embed_batches
+    from retrokit.extensions.vectors.identification import identify as identify
     from retrokit.extensions.vectors.query_side import train as train
     from retrokit.extensions.vectors.settings import VectorsConfig as VectorsConfig
 
@@ -30,6 +31,12 @@ EXTENSION = Extension(
             "retrokit.extensions.vectors.cli:bridge",
         ),
         CommandEntry(
+            "vectors identify",
+            "Find which encoder, and which prompt, pooling or length, gave each vector of a table.",
+            "retrokit.extensions.vectors.cli:identify",
+            prints="json",
+        ),
+        CommandEntry(
             "vectors verify",
             "Check that another server or model folder gives the vectors of an export.",
             "retrokit.extensions.vectors.cli:verify",
@@ -44,6 +51,7 @@ EXTENSION = Extension(
     entries={
         "retrokit.records": {
             "bridge": "retrokit.extensions.vectors.records:BRIDGE",
+            "vectors-identify": "retrokit.extensions.vectors.records:IDENTIFICATION",
             "vectors-verify": "retrokit.extensions.vectors.records:VERIFICATION",
         }
     },
@@ -52,6 +60,7 @@ EXTENSION = Extension(
         "adopt": "retrokit.extensions.vectors.adoption:adopt",
         "bridge": "retrokit.extensions.vectors.bridging:bridge",
         "embed_batches": "retrokit.extensions.vectors.engines:embed_batches",
+        "identify": "retrokit.extensions.vectors.identification:identify",
         "train": "retrokit.extensions.vectors.query_side:train",
         "verify": "retrokit.extensions.vectors.canaries:verify",
     },

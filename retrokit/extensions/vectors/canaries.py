@@ -160,7 +160,7 @@ class _Comparison:
     def trials(self) -> Iterator[Trial]:
         """The encoder as it is, and with each change that may explain what it lacks."""
         encoder, embed = self._encoder()
-        precisions = [precision for precision in _PRECISIONS.values() if _computes_in(encoder, precision)]
+        precisions = [precision for precision in _PRECISIONS.values() if can_compute_in(encoder, precision)]
         exported = _PRECISIONS.get(self._about["precision"])
         if exported in precisions:
             self._precision = exported
@@ -270,7 +270,8 @@ def _nearest_end(embed: Embed, text: str, ends: Sequence[int], target: np.ndarra
         low, high = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
 
 
-def _computes_in(encoder: Encoder, precision: str) -> bool:
+def can_compute_in(encoder: Encoder, precision: str) -> bool:
+    """Whether ``precision`` can be chosen; a service has its own."""
     try:
         encoder.computes_in(precision)
     except UsageError:

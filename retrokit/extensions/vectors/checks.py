@@ -34,10 +34,17 @@ def check_whole(encoder: Encoder) -> None:
 
 def search_tasks(specs: Sequence[str], stored: Export, name: str, device: str | None) -> list[SearchTask]:
     """The tasks of an option called ``name``, whose documents are ``stored``. Raises :class:`UsageError` for others."""
+    tasks = retrieval_tasks(specs, name, device)
+    for task in tasks:
+        listed_rows(stored, task.documents.ids)
+    return tasks
+
+
+def retrieval_tasks(specs: Sequence[str], name: str, device: str | None) -> list[SearchTask]:
+    """The tasks of an option called ``name``. Raises :class:`UsageError` for one that searches nothing."""
     tasks = []
     for task in [registry.create_on(spec, device) for spec in specs]:
         if not isinstance(task, SearchTask):
             raise UsageError(f"`{name}=` {task.spec}: stored documents are searched; give a task of retrieval")
-        listed_rows(stored, task.documents.ids)
         tasks.append(task)
     return tasks

@@ -1,10 +1,16 @@
-"""``retrokit vectors train``, ``bridge``, ``verify`` and ``adopt``."""
+"""``retrokit vectors train``, ``bridge``, ``identify``, ``verify`` and ``adopt``."""
 
 from dataclasses import replace
 
 from retrokit.cli.api import DRY_RUN, TIME, common, in_options, show_record, show_result, train_encoder
 from retrokit.core.errors import GateFailed
-from retrokit.extensions.vectors.settings import AdoptSettings, BridgeSettings, CanarySettings, VectorsConfig
+from retrokit.extensions.vectors.settings import (
+    AdoptSettings,
+    BridgeSettings,
+    CanarySettings,
+    IdentifySettings,
+    VectorsConfig,
+)
 
 
 def train(
@@ -34,6 +40,22 @@ def bridge(settings: BridgeSettings, as_json: bool = common("as_json")) -> None:
     result = bridge(settings)
     result = replace(result, verdict=in_options(result.verdict))
     show_record(as_json, "bridge", result)
+
+
+def identify(settings: IdentifySettings, as_json: bool = common("as_json")) -> None:
+    """Find which encoder, and which prompt, pooling or length, gave each vector of a table.
+
+    retrokit vectors identify index.parquet --candidates minilm --texts corpus.jsonl --again again.txt
+
+    retrokit vectors identify exported/documents --candidates minilm --candidates runs/old --fail-under 0.99
+    """
+    from retrokit.extensions.vectors.identification import identify
+
+    result = identify(settings)
+    show_record(as_json, "vectors-identify", result)
+    for gate in result.gates:
+        if gate.message:
+            raise GateFailed(gate.message)
 
 
 def verify(settings: CanarySettings, as_json: bool = common("as_json")) -> None:

@@ -1,4 +1,4 @@
-"""The records of ``vectors bridge`` and ``vectors verify``, for reports."""
+"""The records of ``vectors bridge``, ``vectors identify`` and ``vectors verify``, for reports."""
 
 from retrokit.report.records import RecordEntry
 
@@ -7,6 +7,12 @@ BRIDGE = RecordEntry(
     "What a map between two encoders is worth.",
     "retrokit.extensions.vectors.bridging:Bridged",
     sheets="retrokit.extensions.vectors.sheets:bridge_sheets",
+)
+IDENTIFICATION = RecordEntry(
+    "vectors-identify",
+    "Which encoders gave the vectors of a table.",
+    "retrokit.extensions.vectors.identification:Identification",
+    sheets="retrokit.extensions.vectors.sheets:identify_sheets",
 )
 VERIFICATION = RecordEntry(
     "vectors-verify",

@@ -3,6 +3,7 @@
 from retrokit.core.shapes import Either, Printed, but
 from retrokit.extensions.vectors.bridging import Bridged
 from retrokit.extensions.vectors.canaries import CanaryReport
+from retrokit.extensions.vectors.identification import Identification
 
 OUTPUTS = {
     "vectors-adopt": Printed("export"),
@@ -12,6 +13,7 @@ OUTPUTS = {
         gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
         evaluation=(Either([Printed("eval"), None]), "Old, bridged and embedded again (--on)."),
     ),
+    "vectors-identify": Identification,
     "vectors-train": Printed("finetune"),
     "vectors-verify": CanaryReport,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.cli.api import FOLDER, Settings, common, setting
+from retrokit.cli.api import FILE, FOLDER, Settings, common, setting
 from retrokit.core.registry import Registry
 from retrokit.core.settings import EITHER
 from retrokit.data.dtypes import DTYPES
@@ -156,4 +156,32 @@ class BridgeSettings(Settings):
     )
     seed: int = common("seed", help="Seed the sample and an mlp.")
     precision: str = common("precision")
+    device: str | None = common("device")
+
+
+@dataclass(frozen=True)
+class IdentifySettings(Settings):
+    """The options of a search for what gave the vectors of a table."""
+
+    table: str = setting(
+        help="Ids and vectors: Parquet, Arrow, JSON lines, .npy, a LanceDB table, or a folder of retrokit export.",
+        argument=True,
+    )
+    candidates: Sequence[str] = setting(
+        help="Encoder that may have given the vectors; expect the first. Repeatable.",
+        names="encoders",
+        missing="give `candidates=`: encoders that may have given the vectors",
+    )
+    _: KW_ONLY
+    texts: str | None = setting(None, "Texts by id: JSON lines or a BEIR folder. Default: the table's.", names="data")
+    sample: int = setting(1000, "Embed N random rows of a table with more than 5,000.", minimum=100)
+    all_: bool = setting(False, "Embed all rows.", flags=("--all",))
+    rows: str | None = setting(None, "Write the explanation of each row as JSON lines.", writes=FILE)
+    again: str | None = setting(None, "Write the ids of rows to embed again, for export --only.", writes=FILE)
+    on: Sequence[str] = common("on", default=(), help="Measure stored and repaired vectors on this task. Repeatable.")
+    fail_under: float | None = setting(
+        None, "Exit 1 if the first candidate gives a lower share of the rows.", minimum=0, maximum=1
+    )
+    junit: str | None = setting(None, "Write the gate's result as JUnit XML.", writes=FILE, needs=("fail_under",))
+    seed: int = common("seed", help="Seed the sample.")
     device: str | None = common("device")

@@ -3,6 +3,7 @@
 from retrokit.core.sheet import Sheet, facts
 from retrokit.extensions.vectors.bridging import Bridged
 from retrokit.extensions.vectors.canaries import CanaryReport
+from retrokit.extensions.vectors.identification import Identification
 from retrokit.report.evaluation import evaluation_sheets
 
 
@@ -22,6 +23,23 @@ def canary_sheet(report: CanaryReport) -> Sheet:
     title = f"{report.encoder} against {report.export} ({report.texts} texts as {report.role}, {prompt})"
     columns = ("change", "least cosine", "norm / export's", "order (τ)", "texts that agree")
     return Sheet(title, columns, 1, rows, report.verdict)
+
+
+def identify_sheets(result: Identification) -> list[Sheet]:
+    """The explanations of a table, the rows that were embedded, and where rows differ."""
+    rows = {
+        "expected": result.expected,
+        "rows embedded": f"{result.embedded:,} of {result.rows:,}; {result.texts_embedded:,} texts in all",
+        "rows inferred": f"{result.inferred:,}, from vectors and words of their texts",
+        "tolerance": f"{result.tolerance:.2g} (cosine distance)",
+        "ten nearest neighbours": f"{result.overlap:.1%} stay when rows that differ are embedded again",
+        "rows to embed again": f"{result.again:,}",
+        "verdict": result.verdict,
+    }
+    if result.overlap_differing is not None:
+        rows["ten nearest neighbours"] += f"; of those rows {result.overlap_differing:.1%}"
+    title = f"{result.table} ({result.rows:,} rows of {result.dimension} dimensions)"
+    return [facts(title, rows), *result.sheets()]
 
 
 def bridge_sheets(bridged: Bridged) -> list[Sheet]:
