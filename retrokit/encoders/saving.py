@@ -6,7 +6,6 @@ of modules and poolings since September 2026 only. Text Embeddings Inference 1.9
 """
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,13 @@ from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from retrokit.core.notices import no_progress_bars
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.encoders import tables
 from retrokit.encoders.adapters import saving_adapters
 
 _EARLIER_TYPES = {
     f"{module.__module__}.{module.__name__}": f"sentence_transformers.models.{module.__name__}"
-    for module in (Dense, Normalize, Pooling, Transformer)
+    for module in (Dense, Normalize, Pooling, StaticEmbedding, Transformer)
 }
 """The class of a module in ``modules.json``, and its name before 5.4."""
 _EARLIER_POOLINGS = {
@@ -32,6 +32,12 @@ _EARLIER_POOLINGS = {
     "lasttoken": "pooling_mode_lasttoken",
 }
 """The mode of a ``Pooling``, and the switch that it was before 5.4."""
+_ASSUMED = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+"""Settings of a ``Transformer`` that the library assumes, and that it does not load before 5.4."""
 _LARGEST_LENGTH = 2**31 - 1
 """A tokenizer without a limit has a larger one."""
 
@@ -61,14 +67,14 @@ def save_model(model: SentenceTransformer | CrossEncoder, folder: Path) -> None:
     model = in_library(model)
     with no_progress_bars(), saving_adapters(model[0]):
         model.save(str(folder), create_model_card=False)
-    entries = _read(folder / "modules.json")
+    entries = read_json(folder / "modules.json", "modules", list)
     for entry, module in zip(entries, model, strict=True):
         entry["type"] = _EARLIER_TYPES.get(entry["type"], entry["type"])
         if isinstance(module, Pooling):
             _write_pooling(module, folder / entry["path"])
         if isinstance(module, Transformer):
             _write_length(module, folder / entry["path"])
-    _write(folder / "modules.json", entries)
+    write_json(folder / "modules.json", entries, indent=2)
 
 
 def _write_pooling(pooling: Pooling, folder: Path) -> None:
@@ -78,7 +84,7 @@ def _write_pooling(pooling: Pooling, folder: Path) -> None:
     for mode, switch in _EARLIER_POOLINGS.items():
         settings[switch] = mode == pooling.pooling_mode
     settings["include_prompt"] = pooling.include_prompt  # last: a server takes the first switch that is on
-    _write(folder / Pooling.config_file_name, settings)
+    write_json(folder / Pooling.config_file_name, settings, indent=2)
 
 
 def _write_length(transformer: Transformer, folder: Path) -> None:
@@ -87,15 +93,9 @@ def _write_length(transformer: Transformer, folder: Path) -> None:
     if length is None or length > _LARGEST_LENGTH or not is_for_texts:
         return
     path = folder / Transformer.config_file_name
-    settings = _read(path)
+    settings = read_json(path, "settings")
+    if settings == _ASSUMED:
+        settings = {}
     settings["max_seq_length"] = length
     settings["do_lower_case"] = False  # the tokenizer's own settings say so
-    _write(path, settings)
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(path, settings, indent=2)

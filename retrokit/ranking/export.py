@@ -155,7 +155,7 @@ def check_names(settings: ExportSettings) -> None:
         names.append((similarities.registry, settings.sim))
     parse_all(names)
     if settings.sim is not None:
-        _check_factorable(similarities.registry.create(settings.sim))
+        check_factorable(similarities.registry.create(settings.sim))
 
 
 def source_of(settings: ExportSettings) -> ExportedTexts:
@@ -241,7 +241,7 @@ class Prepared:
     def __init__(self, settings: ExportSettings, role: Role) -> None:
         encoder: Encoder = encoders.registry.create(settings.encoder, device=settings.device)
         similarity = encoder.similarity_of(settings.sim)
-        _check_factorable(similarity)
+        check_factorable(similarity)
         self._embeddings = SharedEmbeddings(encoder, [similarity], settings.precision, settings.dims)
         self._encoder, self._similarity, self._role = encoder, similarity, role
         self._precision, self._dims, self._one_length = settings.precision, settings.dims, settings.one_length
@@ -342,7 +342,8 @@ class Prepared:
         }
 
 
-def _check_factorable(similarity: Similarity) -> None:
+def check_factorable(similarity: Similarity) -> None:
+    """Raise :class:`UsageError` for a similarity without an inner product."""
     if not similarity.factorable:
         raise UsageError(
             f"{similarity.spec} is not an inner product of prepared embeddings, so there are none to export "

@@ -7,7 +7,6 @@ the texts. It is written whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from retrokit.core.outputs import check_folder, folder_in_the_making
 from retrokit.core.settings import taking
 from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, step_of
 from retrokit.data.images import Image
-from retrokit.extensions.vectors.engines import EMBEDDING, ID
+from retrokit.extensions.vectors.engines import EMBEDDING, ID, chunks_refused
 from retrokit.extensions.vectors.settings import AdoptSettings
 from retrokit.ranking.export import ExportedTexts, Prepared, check_names, source_of
 from retrokit.ranking.settings import ExportSettings
@@ -52,16 +51,29 @@ def adopt(settings: AdoptSettings) -> Export:
     check_names(like)
     source = source_of(like)
     if source.is_pipe:
-        raise UsageError(f"{settings.source}: is a pipe, and its texts are read more than once; give a file")
+        raise UsageError(f"{settings.source}: is a pipe, and its texts are read twice; give a file")
     check_folder(settings.output)
     files = _parquet_files(Path(settings.vectors))
-    identifiers = [identifier for identifier, _ in source.read()]
+    identifiers, first_texts = _read_texts(source, settings)
     with folder_in_the_making(settings.output) as unfinished:
         rows = _ordered_rows(files, identifiers, settings, unfinished / _ROWS)
-        note = _write(unfinished, like, source, identifiers, rows, settings)
+        note = _write(unfinished, like, source, identifiers, first_texts, rows, settings)
         del rows  # some systems remove no file that is mapped into memory
         (unfinished / _ROWS).unlink(missing_ok=True)
     return Export(Path(settings.output), note)
+
+
+def _read_texts(source: ExportedTexts, settings: AdoptSettings) -> tuple[list[str], list[str]]:
+    """The identifiers of all texts, and the first texts, from which an export takes its canaries."""
+    identifiers: list[str] = []
+    first_texts: list[str] = []
+    for identifier, text in source.read():
+        if isinstance(text, Image):
+            raise UsageError(f"{settings.source}: contains images; use 'retrokit export --shard' for these")
+        identifiers.append(identifier)
+        if len(first_texts) < CHUNK:
+            first_texts.append(text)
+    return identifiers, first_texts
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -150,13 +162,14 @@ def _write(
     like: ExportSettings,
     source: ExportedTexts,
     identifiers: list[str],
+    first_texts: list[str],
     rows: np.ndarray,
     settings: AdoptSettings,
 ) -> dict[str, Any]:
     """Check a sample, and write the files of an export; its note."""
     prepared = Prepared(like, source.role)
     if prepared.has_chunks:
-        raise UsageError(f"{like.encoder}: cuts documents into chunks; use 'retrokit export --shard' for these")
+        raise chunks_refused(like.encoder)
     if len(rows) and rows.shape[1] != prepared.width:
         problem = f"the vectors have {rows.shape[1]} numbers, and {like.encoder} gives {prepared.width}"
         raise UsageError(f"{settings.vectors}: {problem}; name the encoder and similarity of the job")
@@ -177,7 +190,6 @@ def _write(
             "source": {"spec": like.source, "digest": digest(source.path)},
             "notes": {"adopted": {"from": settings.vectors, "checked": count, "difference": difference}},
         }
-        first_texts = [text for _, text in islice(source.read(), CHUNK)]
         return prepared.finish(writer, unfinished, first_texts, about)
 
 
@@ -192,8 +204,6 @@ def _check_sample(
     positions = np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))
     is_sampled = {*positions.tolist()}
     texts = [text for position, (_, text) in enumerate(source.read()) if position in is_sampled]
-    if any(isinstance(text, Image) for text in texts):
-        raise UsageError(f"{settings.source}: contains images; use 'retrokit export --shard' for these")
     expected = prepared(texts)
     norms = np.maximum(np.linalg.norm(expected, axis=1), 1e-12)
     differences = np.linalg.norm(rows[positions] - expected, axis=1) / norms

@@ -9,10 +9,16 @@ from typing import Any
 from retrokit.core.errors import UsageError
 from retrokit.data.corpus import Document
 from retrokit.encoders.base import Encoder
+from retrokit.ranking.export import check_factorable
 from retrokit.ranking.retrieval.embeddings import prepared_rows
 from retrokit.similarities.base import Role
 
 ID, EMBEDDING = "id", "embedding"
+
+
+def chunks_refused(encoder: str) -> UsageError:
+    """The error for an encoder that cuts documents: a job writes one vector of each text."""
+    return UsageError(f"{encoder}: cuts documents into chunks; use 'retrokit export --shard' for these")
 
 
 def embed_batches(
@@ -38,10 +44,9 @@ def embed_batches(
         if column not in names:
             raise UsageError(f"the table has no column {column!r}, only {', '.join(names)}; name it in the engine")
     if role == "document" and encoder.in_chunks() is not None:
-        raise UsageError(f"{encoder.spec}: cuts documents into chunks; use 'retrokit export --shard' for these")
+        raise chunks_refused(encoder.spec)
     similarity = encoder.similarity_of(sim)
-    if not similarity.factorable:
-        raise UsageError(f"{similarity.spec}: is not an inner product of prepared embeddings; there are none to write")
+    check_factorable(similarity)
     encoder.use_with(similarity)
     texts = table.column("text").to_pylist()
     if None in texts:
