@@ -22,7 +22,8 @@ from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -557,6 +558,31 @@ class WordRegistry(Registry):
     """A registry of words of the command line, which are in no spec: a path may be called as one."""
 
     grammar = ""
+
+
+file_systems = WordRegistry("file system", "retrokit.file_systems", [])
+"""What copies from and to addresses."""
+
+
+class FileSystem(Protocol):
+    """Files elsewhere, at addresses of a scheme."""
+
+    def fetch(self, address: str) -> str:
+        """The path of a local copy of the file or folder."""
+
+    def target(self, address: str, names: Iterable[str] | None) -> Path:
+        """The local folder to write before :meth:`upload`, which :class:`UsageError` or :class:`DataError` refuses.
+        ``names`` are patterns of what it may replace; ``None``: nothing."""
+
+    def upload(self, folder: Path, address: str, last: str) -> None:
+        """Upload the files of a folder, the one called ``last`` at the end; what was there before is removed."""
+
+
+def file_system_of(address: str) -> FileSystem:
+    """That of the scheme of an address, or else the one called ``any``."""
+    scheme = address.partition("://")[0]
+    system: FileSystem = file_systems.create(scheme if scheme in file_systems.names() else "any")
+    return system
 
 
 def plugin_of(module: str) -> str | None:
