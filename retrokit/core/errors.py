@@ -23,7 +23,9 @@ def installation(extra: str) -> str:
     return f"python -m pip install '{DISTRIBUTION}[{extra}]'"
 
 
-_PASSWORD = re.compile(r"(?<=://)[^\s\"'<>]*@|(?<=[?&])([^\s=&]*(?:key|token|secret|password|credential|sig)[^\s=&]*)=[^\s&#]+", re.I)
+_PASSWORD = re.compile(
+    r"(?<=://)[^\s\"'<>]*@|(?<=[?&])([^\s=&]*(?:key|token|secret|password|credential|sig)[^\s=&]*)=[^\s&#]+", re.I
+)
 
 
 copies: dict[str, str] = {}

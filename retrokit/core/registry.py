@@ -22,8 +22,7 @@ from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -561,28 +560,15 @@ class WordRegistry(Registry):
 
 
 file_systems = WordRegistry("file system", "retrokit.file_systems", [])
-"""What copies from and to addresses."""
+"""What copies from and to addresses. Each makes an object with three methods: ``fetch(address)`` returns the path of a
+local copy; ``target(address, names)`` the local folder to write, where ``names`` are patterns of what may be replaced
+at the address, or ``None``; ``upload(folder, address, last)`` uploads that folder, the file ``last`` at the end."""
 
 
-class FileSystem(Protocol):
-    """Files elsewhere, at addresses of a scheme."""
-
-    def fetch(self, address: str) -> str:
-        """The path of a local copy of the file or folder."""
-
-    def target(self, address: str, names: Iterable[str] | None) -> Path:
-        """The local folder to write before :meth:`upload`, which :class:`UsageError` or :class:`DataError` refuses.
-        ``names`` are patterns of what it may replace; ``None``: nothing."""
-
-    def upload(self, folder: Path, address: str, last: str) -> None:
-        """Upload the files of a folder, the one called ``last`` at the end; what was there before is removed."""
-
-
-def file_system_of(address: str) -> FileSystem:
+def file_system_of(address: str) -> Any:
     """That of the scheme of an address, or else the one called ``any``."""
     scheme = address.partition("://")[0]
-    system: FileSystem = file_systems.create(scheme if scheme in file_systems.names() else "any")
-    return system
+    return file_systems.create(scheme if scheme in file_systems.names() else "any")
 
 
 def plugin_of(module: str) -> str | None:

@@ -67,7 +67,9 @@ class ExportSettings(Settings):
     source: str = setting(
         help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",), names="data"
     )
-    output: str = common("output", help="Folder to write, or an address such as s3://bucket/folder.", writes=FOLDER_OR_ADDRESS)
+    output: str = common(
+        "output", help="Folder to write, or an address such as s3://bucket/folder.", writes=FOLDER_OR_ADDRESS
+    )
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.", names="similarities")
     role: str = setting("document", "What the texts are.", choices=ROLES)

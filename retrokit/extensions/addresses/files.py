@@ -27,7 +27,7 @@ atexit.register(_in_use.close)  # without a cache, copies are temporary
 
 
 class Files:
-    """The file systems of fsspec: :class:`retrokit.core.registry.FileSystem`."""
+    """The file systems of fsspec, as :data:`retrokit.core.registry.file_systems` describes them."""
 
     def fetch(self, address: str) -> str:
         """The path of a local copy of a file, a folder, or the files of a pattern with ``*``.
@@ -65,7 +65,9 @@ class Files:
             raise UsageError(f"{address}: exists already; name a new folder")
         foreign = [name for name in existing if not any(fnmatch(name, pattern) for pattern in names or ())]
         if foreign:
-            raise UsageError(f"{address}: contains files that are not replaced ({fields_of(foreign)}); name a new folder")
+            raise UsageError(
+                f"{address}: contains files that are not replaced ({fields_of(foreign)}); name a new folder"
+            )
         with _errors(address, "written"), tempfile.NamedTemporaryFile() as empty:
             system.put_file(empty.name, f"{path}/.retrokit-check")
             system.rm_file(f"{path}/.retrokit-check")
