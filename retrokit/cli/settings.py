@@ -15,7 +15,17 @@ import typer
 from retrokit.cli.commands import LeftOut
 from retrokit.cli.completion import choosing, completing
 from retrokit.core.errors import LARGEST, UsageError
-from retrokit.core.settings import EITHER, FILE, FOLDER, METRIC_NAMES, RUNS, Param, Settings, param_of
+from retrokit.core.settings import (
+    EITHER,
+    FILE,
+    FOLDER,
+    FOLDER_OR_ADDRESS,
+    METRIC_NAMES,
+    RUNS,
+    Param,
+    Settings,
+    param_of,
+)
 from retrokit.kinds import KINDS, named
 
 
@@ -120,7 +130,7 @@ def metavar_of(param: Param) -> str | None:
     return _SINGULAR.get(param.kinds[0], param.kinds[0].removesuffix("s").upper())
 
 
-_PATHS = {FILE: "FILE", FOLDER: "FOLDER", EITHER: "PATH"}
+_PATHS = {FILE: "FILE", FOLDER: "FOLDER", FOLDER_OR_ADDRESS: "FOLDER", EITHER: "PATH"}
 _SINGULAR = {"similarities": "SIMILARITY", "losses": "LOSS", "corpora": "CORPUS", "mixture": "DATA", "runs": "FOLDER"}
 
 

@@ -23,16 +23,30 @@ def installation(extra: str) -> str:
     return f"python -m pip install '{DISTRIBUTION}[{extra}]'"
 
 
-_PASSWORD = re.compile(r"(?<=://)[^\s\"'<>]*@|(?<=[?&])([^\s=&]*(?:key|token|secret|password)[^\s=&]*)=[^\s&#]+", re.I)
+_PASSWORD = re.compile(
+    r"(?<=://)[^\s\"'<>]*@|(?<=[?&])([^\s=&]*(?:key|token|secret|password|credential|sig)[^\s=&]*)=[^\s&#]+", re.I
+)
+
+
+copies: dict[str, str] = {}
+"""Paths of local copies, each with the address by which specs and messages call it."""
+
+
+def addressed(text: str) -> str:
+    """``text`` with addresses in place of the paths of local copies."""
+    for path, address in copies.items():
+        text = text.replace(path, address)
+    return text
 
 
 def redacted(text: str) -> str:
-    """``text`` without what addresses in it have of names, passwords, keys and tokens.
+    """``text`` with :func:`addressed` copies, and without what addresses in it have of names, passwords, keys and
+    tokens.
 
     >>> redacted("https://me:secret@hub.example/x?api_key=123&page=2: not found")
     'https://…@hub.example/x?api_key=…&page=2: not found'
     """
-    return _PASSWORD.sub(lambda match: "…@" if match[1] is None else f"{match[1]}=…", text)
+    return _PASSWORD.sub(lambda match: "…@" if match[1] is None else f"{match[1]}=…", addressed(text))
 
 
 class RetrokitError(Exception):

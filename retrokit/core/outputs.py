@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from retrokit.core.errors import DataError, UsageError, disk_errors, naming
 from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
-from retrokit.core.settings import EITHER, FOLDER, Settings, param_of
+from retrokit.core.settings import EITHER, FOLDER, FOLDER_OR_ADDRESS, Settings, is_address, param_of
 from retrokit.core.system import belongs_to_another
 
 _LONGEST_NAME = 255  # bytes
@@ -126,6 +126,8 @@ def check_outputs(
     inputs = paths_in(arguments)
     names: dict[str, str | Path] = {}
     for path, kind in outputs:
+        if is_address(path):
+            continue
         if _is_updated(path, settings.get(kind)):
             check_file(path)
             continue
@@ -151,7 +153,7 @@ def _is_updated(path: str | Path, input_path: str | None) -> bool:
 def _is_folder(path: str | Path, kind: str) -> bool:
     if kind == EITHER:
         return str(path).endswith(os.sep) or os.path.isdir(path)
-    return kind == FOLDER
+    return kind in (FOLDER, FOLDER_OR_ADDRESS)
 
 
 def _is_special(path: str | Path) -> bool:

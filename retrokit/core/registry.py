@@ -559,6 +559,18 @@ class WordRegistry(Registry):
     grammar = ""
 
 
+file_systems = WordRegistry("file system", "retrokit.file_systems", [])
+"""What copies from and to addresses. Each makes an object with three methods: ``fetch(address)`` returns the path of a
+local copy; ``target(address, names)`` the local folder to write, where ``names`` are patterns of what may be replaced
+at the address, or ``None``; ``upload(folder, address, last)`` uploads that folder, the file ``last`` at the end."""
+
+
+def file_system_of(address: str) -> Any:
+    """That of the scheme of an address, or else the one called ``any``."""
+    scheme = address.partition("://")[0]
+    return file_systems.create(scheme if scheme in file_systems.names() else "any")
+
+
 def plugin_of(module: str) -> str | None:
     """The plugin that a module belongs to: the package of the entry of a third party; ``None`` for others."""
     package = module.partition(".")[0]

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, overload
 
-from retrokit.core.errors import SMALLEST, UsageError, check_extra, first_line, out_of_range
+from retrokit.core.errors import SMALLEST, UsageError, addressed, check_extra, first_line, out_of_range
 
 FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so
+FOLDER_OR_ADDRESS = "a folder or an address"
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 METRIC_NAMES, RUNS = "metrics", "runs"
 """Kinds of names that have no registry: metrics, and the model folders that are here."""
@@ -22,7 +23,26 @@ _PLACEHOLDERS = {str: "TEXT", int: "N", float: "X", bool: "true|false"}
 
 def text_of(value: Value) -> str:
     """How a spec spells a value."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else addressed(str(value))
+
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://.+", re.DOTALL)
+
+
+def is_address(path: object) -> bool:
+    """Whether a path is an address such as ``s3://bucket/corpus.jsonl``."""
+    return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
+
+
+def local(path: Any) -> Any:
+    """The path of a local copy of what an address names; any other path itself; of several, each."""
+    if isinstance(path, (list, tuple)):
+        return tuple(map(local, path))
+    if not is_address(path):
+        return path
+    from retrokit.core.registry import file_system_of
+
+    return file_system_of(path).fetch(path)
 
 
 @dataclass(frozen=True)
@@ -44,9 +64,9 @@ class Param:
         receives_texts: it is the address of a service, whose host a notice names.
         names: kinds of names that it takes, such as ``encoders,searchers``: of ``retrokit names``, ``metrics`` or
             ``runs``. The command line completes them.
-        reads: for a path that is read and must exist: ``FILE``, ``FOLDER`` or ``EITHER``.
-        writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
-            the setting whose file it may update.
+        reads: for a path that is read and must exist: ``FILE``, ``FOLDER`` or ``EITHER``; an address is copied.
+        writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says;
+            ``FOLDER_OR_ADDRESS``; or the name of the setting whose file it may update.
         read: its value from what is typed; raises :class:`UsageError`, or :class:`ValueError` with what is expected.
         canonical: the usual form of its value, however it is given; not called for ``None``.
         needs: settings of which one must be given with it, each as ``name`` or, if only this value counts,
@@ -99,6 +119,8 @@ class Param:
             object.__setattr__(self, "default", None)
         elif type(self.default) in _PLACEHOLDERS:
             object.__setattr__(self, "type", type(self.default))
+        if self.reads:
+            object.__setattr__(self, "canonical", local)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -126,7 +148,7 @@ class Param:
                 return text.lower() == "true"
             raise UsageError(f"{spec}: {self.name}={text} is neither true nor false")
         try:
-            return self.type(text)
+            return self.type(text if self.receives_texts else local(text))
         except ValueError:
             kind = {int: "a whole number", float: "a number"}[self.type]  # str never fails
             raise UsageError(f"{spec}: {self.name}={text} is not {kind}") from None
@@ -163,6 +185,8 @@ class Param:
             return f"is not {self.form or self.help}"
         if self.writes and not text:
             return "is empty; expected a path to write"
+        if self.writes and self.writes != FOLDER_OR_ADDRESS and is_address(text):
+            return "is an address; expected a path to write (only `retrokit export` writes to addresses)"
         return None
 
     def _number_problem(self, value: float) -> str | None:

@@ -25,8 +25,8 @@ from retrokit.core.errors import Interrupted, RetrokitError, UsageError
 from retrokit.core.files import check_exists, digest, read_lines
 from retrokit.core.notices import notice, progress
 from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
-from retrokit.core.registry import Registry, parse_all
-from retrokit.core.settings import taking
+from retrokit.core.registry import Registry, file_system_of, parse_all
+from retrokit.core.settings import is_address, taking
 from retrokit.core.version import DOCUMENTATION, __version__
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, queries_file
@@ -53,6 +53,8 @@ def export(settings: ExportSettings) -> Export:
     An interrupted export leaves its rows next to ``output`` under a hidden name. The same call resumes from there,
     unless ``source`` is a pipe.
 
+    An ``output`` that is an address is written next to the caches and uploaded at the end, ``export.json`` last.
+
     Raises:
         UsageError: wrong names (all of them in one message), a similarity that is no inner product of prepared
             embeddings or does not fit the encoder, a shard of a pipe, an output that exists, or that another command
@@ -63,26 +65,33 @@ def export(settings: ExportSettings) -> Export:
     shard = _shard_of(settings)
     check_names(settings)
     source = source_of(settings)
-    folder = _folder_of(settings, shard)
+    output = _output_of(settings, shard)
+    folder = Path(output)
+    names = [*exports.WRITTEN, *(f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN)]
+    file_system = file_system_of(output) if is_address(output) else None
+    if file_system is not None:
+        folder = file_system.target(output, names if settings.overwrite else None)
     check_folder(folder)
     inputs = paths_in([source.path, settings.encoder, settings.only])
 
     def check_former() -> None:
         open_export(folder)  # nothing else is replaced
-        of_shards = [f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN]
-        check_replaceable(folder, [*exports.WRITTEN, *of_shards], inputs)
+        check_replaceable(folder, names, inputs)
 
-    making = folder_in_the_making(folder, check_former if settings.overwrite else None, exports.can_go_on)
+    check = check_former if settings.overwrite or file_system is not None else None
+    making = folder_in_the_making(folder, check, exports.can_go_on)
     try:
         with making as unfinished, encoders.showing_inputs(settings.show_inputs):
             note = _write_folder(unfinished, settings, source, shard)
+        if file_system is not None:
+            file_system.upload(folder, output, last=exports.NOTE)
     except RetrokitError as error:
         error.heard = None if shard is None else True  # it may be of this shard alone
         raise
     except KeyboardInterrupt as error:
         advice = "what was encoded is in the embedding cache, if it is on" if source.is_pipe else "what is done is kept"
         options = ["overwrite"] if settings.overwrite else []
-        raise Interrupted(f"{folder}: interrupted; {advice}", *options) from error
+        raise Interrupted(f"{output}: interrupted; {advice}", *options) from error
     return Export(folder, note)
 
 
@@ -171,14 +180,13 @@ def source_of(settings: ExportSettings) -> ExportedTexts:
     return ExportedTexts(path, role, is_pipe, frozenset(line for _, line in lines))
 
 
-def _folder_of(settings: ExportSettings, shard: _Shard | None) -> Path:
+def _output_of(settings: ExportSettings, shard: _Shard | None) -> str:
     """The output, or the shard's folder in it."""
-    folder = Path(settings.output)
     if shard is None:
-        return folder
-    if (folder / exports.NOTE).exists():
+        return settings.output
+    if os.path.exists(Path(settings.output, exports.NOTE)):
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
-    return folder / f"shard-{shard.number:05}-of-{shard.shards:05}"
+    return f"{settings.output}/shard-{shard.number:05}-of-{shard.shards:05}"
 
 
 def _write_folder(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
+from retrokit.core.settings import FILE, FOLDER, FOLDER_OR_ADDRESS, Settings, common, setting
 from retrokit.data.dtypes import DTYPES
 
 
@@ -67,7 +67,9 @@ class ExportSettings(Settings):
     source: str = setting(
         help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",), names="data"
     )
-    output: str = common("output", writes=FOLDER)
+    output: str = common(
+        "output", help="Folder to write, or an address such as s3://bucket/folder.", writes=FOLDER_OR_ADDRESS
+    )
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.", names="similarities")
     role: str = setting("document", "What the texts are.", choices=ROLES)
