@@ -17,7 +17,6 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from retrokit.augmentation.queries import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
 from retrokit.core.shapes import But, Either, Printed, but
 from retrokit.data.dtypes import DTYPES
@@ -172,19 +171,6 @@ TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS], selection
 
 OUTPUTS: dict[str, Any] = {
     "augment-split": Either([SplitCounts, {"train": int, "test": int}]),
-    "augment-queries": Either(
-        [
-            but(
-                WrittenQueries,
-                kept=(int, "Queries that were kept."),
-                types={"*": but(TypeCounts, dropped=COUNTS)},
-                counts=COUNTS,
-                rejections=COUNTS,
-                calls=CALLS,
-            ),
-            {"passages": int, "queries": int, "prompt_tokens": int},
-        ]
-    ),
     "build-sure-build": Either([Estimate, {**SURE_RECORD, "calls": CALLS}]),
     "build-sure-agreement": but(
         Agreement, cohen=[{"annotators": [str], "kappa": float | None}], joint=[Joint], kinds={"*": Joint}
@@ -239,7 +225,6 @@ OUTPUTS: dict[str, Any] = {
 
 KINDS = {
     "augment-split": ["split"],
-    "augment-queries": ["queries", "estimate"],
     "build-sure-build": ["estimate", "build-sure"],
     "build-sure-agreement": ["agreement"],
     "doctor": ["diagnosis"],

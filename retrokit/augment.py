@@ -5,15 +5,13 @@ A path may end in ``.gz``; ``-`` is standard input or output. All return counts.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrokit.augmentation.crops import CropSettings, crop_pairs
 from retrokit.augmentation.edits.files import write_near_misses as near_misses
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mixing import mix
-from retrokit.augmentation.queries import queries
-from retrokit.augmentation.settings import MaskSettings, MiningSettings, PairSettings
+from retrokit.augmentation.settings import MaskSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs
 from retrokit.augmentation.texts import Counts, Rows, Texts
 from retrokit.core.outputs import check_settings
@@ -22,33 +20,17 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
 from retrokit.encoders import registry as encoders
 
-if TYPE_CHECKING:
-    from retrokit.augmentation.mining import mine
-    from retrokit.augmentation.teaching import score
-
 __all__ = [
     "CropSettings",
-    "MiningSettings",
     "PairSettings",
     "crops",
     "dropout",
     "mask",
-    "mine",
     "mix",
     "near_misses",
-    "queries",
-    "score",
     "split",
     "split_pairs",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """``mine`` and ``score``, which take PyTorch, as the others do not."""
-    modules = {"mine": "retrokit.augmentation.mining", "score": "retrokit.augmentation.teaching"}
-    if name in modules:
-        return getattr(import_module(modules[name]), name)
-    raise AttributeError(f"module 'retrokit.augment' has no attribute {name!r}")
 
 
 def _pairs(source: str, output: str, crops: CropSettings, more: dict[str, Any], twice: bool = False) -> Counts:

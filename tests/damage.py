@@ -358,6 +358,9 @@ def _make() -> dict[str, str]:
         for text, other in zip(texts[:30], texts[30:], strict=True)
     ]
     write_lines(Path("triplets.jsonl"), rows)
+    scores = {"positive_score": 0.9, "negative_scores": [0.5]}
+    mined = [{"anchor": text[:20], "positive": text, "negatives": [texts[0]], **scores} for text in texts[1:40]]
+    write_lines(Path("mined.jsonl"), mined)
     write_lines(Path("near.jsonl"), rows[:4])
     long = "The temperature rose in May and it fell before June"
     write_lines(
@@ -402,10 +405,6 @@ def _make() -> dict[str, str]:
     _typed(f"rerank train cnn {ENCODER} --data triplets.jsonl --dev near.jsonl --epochs 1 --batch-size 8 -o verifier")
     _typed("rerank calibrate verifier triplets.jsonl --false-accept-rate 0.5")
     _typed("augment near-misses texts.jsonl -o edits.jsonl --per-family 3")
-    _typed(
-        f"augment mine pairs.jsonl --encoder {ENCODER} --margin none --last-rank 7"
-        " --negatives 1 --scores -o mined.jsonl"
-    )
     names: dict[str, str] = {}
     for make in all_samples().makers.values():
         names |= make()

@@ -42,7 +42,7 @@ FILES = {
 KINDS = {"baseline": "file-baseline", **SAMPLES.file_kinds}
 """By the kind that a JSON file of any name begins with."""
 LINES = {
-    "augment-(crops|dropout|mask|mine|mix|negatives|queries|score)": "file-pairs",
+    "augment-(crops|dropout|mask|mix|negatives)": "file-pairs",
     "search": "file-hits",
     "build-sure-judge": "file-sure-verdict",
     "rerank-verify": "file-verdict",

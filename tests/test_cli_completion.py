@@ -61,8 +61,6 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("retrokit report runs", ["runs/qnorm"]),
         ("retrokit rerank verify runs", ["runs/qnorm"]),
         ("retrokit probe magnitude minilm --on bei", ["beir:"]),
-        ("retrokit augment mine x.jsonl --judge maxs", ["maxsim"]),
-        ("retrokit augment queries x.jsonl --judge rep", ["replay:"]),
         ("retrokit finetune minilm --data bei", ["beir:"]),
         ("retrokit finetune minilm --schedule c", ["cosine", "constant"]),
         ("retrokit names sim", ["similarities"]),

@@ -86,7 +86,6 @@ def test_all_wrong_names_are_said_at_once(typed, pairs):
         ("bm25s", "bm25", "eval no/model bm25 --on beir:none"),
         ("faiss", "faiss", "eval no/model --on beir:none --index HNSW32"),
         ("faiss", "faiss", "eval no/model dense:no/model,index=HNSW32 --on beir:none"),
-        ("faiss", "faiss", "augment mine DATA --encoder no/model --index HNSW32 -o mined.jsonl"),
         ("faiss", "faiss", "search no/model --corpus DATA --query cat --index HNSW32"),
         ("openai", "llm", "rerank no/model --on beir:none --with rerank-api:m,url=http://127.0.0.1:9"),
         ("mteb", "mteb", "finetune no/model --data DATA --eval mteb:SciFact -o run"),

@@ -24,7 +24,6 @@ ABSURD = ("nan", "inf", "-inf", "1e300", "-1e300", "1" + 20 * "0", "9" * 5000, "
 IN_TEXT = [
     *(("finetune", option, []) for option in ("--scale=", "--adam-betas=", "--matryoshka=", "--time-budget=")),
     ("finetune", "--freeze=first:", []),
-    ("augment mine", "--margin=", []),
     ("cache", "--limit=", []),
     ("eval", "--fail-under=ndcg@10=", ["./nowhere", "--on=knn:./nowhere"]),
     ("rerank run", "--fail-under=ndcg@10=", ["./nowhere", "--on=pairs:./nowhere", "--with=maxsim"]),

@@ -1,27 +1,21 @@
 """``retrokit augment``: training data without labels, as filters over JSONL."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from retrokit.augmentation.crops import CropSettings
 from retrokit.augmentation.settings import (
     SHARES,
     MaskSettings,
-    MinedFiles,
-    MiningSettings,
     MixSettings,
     NearMissSettings,
     PairSettings,
-    QuerySettings,
     SplitSettings,
-    TeacherSettings,
 )
 from retrokit.cli.common import show, show_result
 from retrokit.cli.streams import readers_may_leave
-from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.core.settings import common, setting
+from retrokit.core.settings import common
 
 
 def crops(settings: PairSettings, crops: CropSettings) -> None:
@@ -102,58 +96,6 @@ def near_misses(
         show(estimate_of(settings))
     else:
         _write(lambda: write_near_misses(settings))
-
-
-def queries(
-    settings: QuerySettings,
-    dry_run: bool = common("dry_run"),
-    as_json: bool = common("as_json"),
-) -> None:
-    """Have a language model write queries for passages; a search and a judge filter them.
-
-    retrokit augment queries corpus.jsonl --llm openai:MODEL,url=http://localhost:8000/v1 --negatives 4 -o pairs.jsonl
-    """
-    import retrokit.augment
-    from retrokit.augmentation.queries import estimate_queries
-
-    if dry_run:
-        estimate = estimate_queries(settings)
-        about = "{passages:,} passages: {queries:,} queries to write, about {prompt_tokens:,} tokens of prompts; "
-        about += "grading adds one call for each remaining query"
-        return show_result(as_json, "estimate", estimate, about.format(**estimate))
-    if as_json and settings.output == "-":
-        raise UsageError("the rows and --json both need standard output; give -o FILE")
-    with readers_may_leave():
-        written = retrokit.augment.queries(settings)
-        for line in () if as_json else written.summary():
-            notice(line)
-    if as_json:
-        show_result(True, "queries", written.to_json())
-
-
-def mine(
-    files: MinedFiles,
-    settings: MiningSettings,
-    replace_: bool = setting(False, "Drop existing negatives. Default: keep them first.", flags=("--replace",)),
-) -> None:
-    """Mine hard negatives with any encoder and similarity, or another searcher (SFS B.2).
-
-    retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
-    """
-    from retrokit.augmentation.mining import mine
-
-    _write(lambda: mine(**vars(files), settings=replace(settings, keep_negatives=not replace_)))
-
-
-def score(settings: TeacherSettings) -> None:
-    """Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.
-
-    retrokit augment score hard.jsonl --with cross-encoder:models/teacher -o taught.jsonl
-    """
-    import retrokit.augment
-
-    with readers_may_leave():
-        notice(f"{retrokit.augment.score(settings):,} rows scored")
 
 
 def mix(settings: MixSettings) -> None:

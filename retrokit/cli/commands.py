@@ -189,7 +189,7 @@ registry = CommandRegistry(
     [
         GroupEntry(
             "augment",
-            "Create training data: pairs from texts, near-misses, queries, hard negatives, mixtures.",
+            "Create training data: pairs from texts, near-misses, mixtures.",
             "",
             panel=CARD,
         ),
@@ -230,24 +230,6 @@ registry = CommandRegistry(
             "augment near-misses",
             "Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).",
             "retrokit.cli.augment:near_misses",
-            prints="lines",
-        ),
-        CommandEntry(
-            "augment queries",
-            "Have a language model write queries for passages; a search and a judge filter them.",
-            "retrokit.cli.augment:queries",
-            prints="lines",
-        ),
-        CommandEntry(
-            "augment mine",
-            "Mine hard negatives with any encoder and similarity, or another searcher (SFS B.2).",
-            "retrokit.cli.augment:mine",
-            prints="lines",
-        ),
-        CommandEntry(
-            "augment score",
-            "Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.",
-            "retrokit.cli.augment:score",
             prints="lines",
         ),
         CommandEntry(

@@ -10,9 +10,8 @@ from retrokit.core.outputs import paths_in
 @pytest.mark.parametrize(
     "command",
     [
-        "augment queries - --existing - --llm api:m -o out.jsonl",
-        "augment score - - --with static:8 -o out.jsonl",
-        "augment mine - --encoder static:8 --corpus - -o out.jsonl",
+        "augment mix - - -o out.jsonl",
+        "augment split - - -o out",
     ],
 )
 def test_standard_input_is_read_once(command, tmp_path, monkeypatch, capsys):

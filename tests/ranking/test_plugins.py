@@ -1,4 +1,4 @@
-"""A searcher and rerankers of a third party: evaluated, composed, reranked, mined with; nothing but their package."""
+"""A searcher and rerankers of a third party: evaluated, composed, reranked with; nothing but their package."""
 
 import json
 import os
@@ -150,7 +150,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, s
     data = write_folder(folder / "data", DOCUMENTS, {"q": "cat"}, {"q": {"b": 1}})
     write_jsonl(folder / "pairs.jsonl", [{"anchor": "cat", "positive": "cat"}])
     write_jsonl(folder / "near.jsonl", [{"anchor": "a cat", "positive": "the cat", "negatives": ["no cat"]}])
-    beir, mining = f"beir:{data}", ["augment", "mine", "pairs.jsonl", "--corpus", f"{data}/corpus.jsonl"]
+    beir = f"beir:{data}"
     short = write_folder(folder / "short", DOCUMENTS, {"q": "cat", "x": "c"}, {"q": {"b": 1}, "x": {"b": 1}})
     search = ["search", "--corpus", f"{short}/corpus.jsonl", "--queries", f"{short}/queries.jsonl", "-k", "2"]
     two_stage = "two-stage:cautious:longest,reranker=shared"
@@ -166,7 +166,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, s
         "reranked": ["rerank", "longest", "--on", beir, "--with", "shared", "--with", "backwards", "--json"],
         "near-misses": ["rerank", "--on", "pairs:near.jsonl", "--with", "shared", "--json"],
         "no lists": ["rerank", "--on", "pairs:near.jsonl", "--with", "backwards", "--json"],
-        "mined": [*mining, "--encoder", "longest", "--judge", "backwards", "--scores", "--margin", "none"],
         "no embeddings": ["eval", "longest", "--on", "pairs:near.jsonl", "--json"],
         "reasons": [*search, "cautious:longest", "--format", "jsonl"],
         "reasons in a table": [*search, "cautious:longest"],
@@ -228,15 +227,6 @@ def test_near_misses_are_pairs(ran):
     assert (
         err.strip().splitlines()[-1].startswith("retrokit: backwards is listwise and cannot score the pairs of pairs:")
     )
-
-
-def test_mining_takes_both(ran):
-    code, out, err = ran["mined"]
-    assert code == 0, err
-    (row,) = map(json.loads, out.splitlines())
-    # the searcher's d, c and a, and the positive among them, from the end of that list to its top
-    assert sorted(row["negatives"]) == sorted(DOCUMENTS[name] for name in "acd")
-    assert row["negatives"][-1] == DOCUMENTS["d"]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,11 @@ def test_a_record_batch_gives_a_record_batch(tiny_bert, table):
         ({"id": ["a"], "body": ["b"]}, {}, "the table has no column 'text', only id, body; name it in the engine"),
         ({"text": ["a"]}, {}, "the table has no column 'id', only text"),
         ({"id": ["a", "b"], "text": ["b", None]}, {}, "the table has no text in row 2 of a batch"),
-        ({"id": ["a"], "text": ["b"]}, {"sim": "l2"}, "l2 is not an inner product of prepared embeddings, so there are none to export"),
+        (
+            {"id": ["a"], "text": ["b"]},
+            {"sim": "l2"},
+            "l2 is not an inner product of prepared embeddings, so there are none to export",
+        ),
     ],
 )
 def test_a_batch_that_cannot_be_embedded(columns, options, problem):

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from retrokit.augment import queries
-from retrokit.augmentation.queries import CAUSES, SHAPES, WrittenQueries, read_grade
-from retrokit.augmentation.settings import TYPES
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs, read_source
+from retrokit.extensions.weak_supervision import queries
+from retrokit.extensions.weak_supervision.settings import TYPES
+from retrokit.extensions.weak_supervision.writing import CAUSES, SHAPES, WrittenQueries, read_grade
 from retrokit.llm.answers import Rejected
 from retrokit.llm.prompts import load_prompts
 from retrokit.ranking import retrieval
@@ -22,7 +22,7 @@ from tests.sure.pretending import fields_of
 
 pytest.importorskip("bm25s", reason="of the extra bm25")
 
-PROMPTS = load_prompts("ours", SHAPES, "retrokit.augmentation.queries")
+PROMPTS = load_prompts("ours", SHAPES, "retrokit.extensions.weak_supervision")
 ANIMALS = ["cat", "dog", "bird", "fish", "horse", "mouse", "sheep", "goat", "otter", "heron"]
 TEXTS = [
     f"The {animal} sleeps under the old bridge. At noon the {animal} eats leaves of tree {9 * i}."

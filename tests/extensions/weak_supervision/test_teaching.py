@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from retrokit import cli
-from retrokit.augmentation.teaching import score
 from retrokit.core.errors import Interrupted
 from retrokit.data.jsonl import write_jsonl
+from retrokit.extensions.weak_supervision.teaching import score
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking import kept
 from retrokit.ranking.reranking.base import PairwiseReranker

@@ -15,7 +15,6 @@ import numpy as np
 
 from retrokit import llm as llms
 from retrokit.augmentation.draws import bits
-from retrokit.augmentation.settings import NONE, TYPES, QuerySettings
 from retrokit.core.calls import wait_for
 from retrokit.core.errors import DataError, ServiceError
 from retrokit.core.files import named
@@ -27,6 +26,7 @@ from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.jsonl import write_jsonl
+from retrokit.extensions.weak_supervision.settings import NONE, TYPES, QuerySettings
 from retrokit.llm.answers import Rejected, after, holds_run, read_text, words_of
 from retrokit.llm.base import LLM, Completion, estimated_tokens
 from retrokit.llm.prompts import OURS, WORDINGS, PromptShape, PromptTemplate, load_prompts, wording_for
@@ -138,7 +138,7 @@ class Asker:
         self._session, self._prompts, self._retries, self._rejections = session, prompts, retries, rejections
 
     async def query(self, passage: str, type: str) -> str:
-        """A query of that type (one of :data:`~retrokit.augmentation.settings.TYPES`) for ``passage``.
+        """A query of that type (one of :data:`~retrokit.extensions.weak_supervision.settings.TYPES`) for ``passage``.
 
         Raises:
             Rejected: there is none.

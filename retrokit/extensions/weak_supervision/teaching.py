@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.augmentation.settings import TeacherSettings
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import parse_all
@@ -13,6 +12,7 @@ from retrokit.data import pairs as training_data
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair, texts_of_record
+from retrokit.extensions.weak_supervision.settings import TeacherSettings
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
 

@@ -11,13 +11,13 @@ from datasets import Dataset
 from sentence_transformers.util import mine_hard_negatives
 
 import retrokit
-import retrokit.augmentation.mining as mining
-from retrokit.augmentation.mining import Mined, mine, mine_pairs
-from retrokit.augmentation.settings import MiningSettings
+import retrokit.extensions.weak_supervision.mining as mining
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair
 from retrokit.encoders import registry as encoders
+from retrokit.extensions.weak_supervision.mining import Mined, mine, mine_pairs
+from retrokit.extensions.weak_supervision.settings import MiningSettings
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.retrieval.dense import Dense
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings

@@ -25,7 +25,6 @@ import numpy as np
 
 from retrokit import similarities
 from retrokit.augmentation.draws import distinct
-from retrokit.augmentation.settings import MinedFiles, MiningSettings
 from retrokit.core.errors import DataError
 from retrokit.core.notices import Advance, progress
 from retrokit.core.outputs import check_file, check_settings
@@ -36,6 +35,7 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair
+from retrokit.extensions.weak_supervision.settings import MinedFiles, MiningSettings
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
