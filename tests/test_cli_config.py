@@ -55,7 +55,7 @@ def test_it_stands_for_what_is_typed_and_the_command_line_wins(corpus, tmp_path,
     ("text", "message"),
     [
         ("batchsize = 8", "retrokit finetune has no option batchsize (did you mean batch-size?)"),
-        ("metrics = 3", "retrokit finetune has no option metrics (that is of eval, rerank"),
+        ("fraction = 3", "retrokit finetune has no option fraction (that is of augment mask)"),
         ("config = 'x'", "retrokit finetune has no option config"),
         ("steps = ", "is not TOML: "),
         ("resume = 1", "resume is a switch; expected true or false"),
