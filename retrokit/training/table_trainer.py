@@ -22,6 +22,7 @@ class TableTrainer(FinetuneTrainer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.threads = torch.get_num_threads()
+        self.threads_of_steps = max(1, self.threads - 1)
         self.model[0].embedding = RowBag(self.model[0].embedding)
         self.accelerator.clip_grad_norm_ = clip  # torch's takes no sparse gradients
 
@@ -40,7 +41,7 @@ class TableTrainer(FinetuneTrainer):
         if loader.data.augmentation is None and examples >= len(loader.data):
             texts = partial(_texts, loader.data.sources, collator)
             collator.preprocess = tokens_of(self.model.tokenizer, texts, collator.preprocess)
-        with threads(max(1, self.threads - 1)):
+        with threads(self.threads_of_steps):
             return super().train(*args, **kwargs)
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
@@ -60,8 +61,9 @@ class TableTrainer(FinetuneTrainer):
             yield
 
     def settle(self) -> None:
-        for table in self.rows.tables:
-            self.rows.bring(table)
+        with threads(self.threads_of_steps):  # that wait for each other take long on a busy machine
+            for table in self.rows.tables:
+                self.rows.bring(table)
 
 
 def _texts(sources: Iterable[Source], collator: Collator) -> Iterator[str]:

@@ -340,7 +340,7 @@ def test_a_guide_masks_in_both_directions(tiny_bert, another_bert, spec):
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 4000])
 @pytest.mark.parametrize("highest", [3, 2**40, 2**63 - 1], ids=["alike", "close", "random"])
 def test_known_pairs_are_those_with_a_positives_code(count, highest):
-    """Also where codes share their first bits, or end the list: ids of texts are random, a test's need not be."""
+    """Also where codes share their first bits, or end the list: those of real texts are random, a test's are not."""
     generator = torch.Generator().manual_seed(count)
     anchors, documents = torch.randint(highest, (2, count), generator=generator)
     other_anchors, other_documents = torch.randint(highest, (2, 40), generator=generator)

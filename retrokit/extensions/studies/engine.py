@@ -16,9 +16,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from filelock import FileLock
 
@@ -32,6 +33,7 @@ from retrokit.core.processor import processor_in_words
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.runs import FINISHED, is_run, read_run
 from retrokit.evaluation.comparison.results_folder import ResultsFolder, software
+from retrokit.extensions.studies.forks import ForkedCommand, forking
 from retrokit.extensions.studies.settings import MODULES
 from retrokit.extensions.studies.state import (
     DONE,
@@ -132,14 +134,18 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
         system.stop(engine, at_once=was_stopped)
         was_stopped = True
 
-    with open(log_path, "w", encoding="utf-8") as log:
+    environment = {**os.environ, OWNER: f"{socket.gethostname()}:{os.getpid()}"}
+    trainings = [step for step in plan.steps if step.command[0] == "finetune"]
+    with open(log_path, "w", encoding="utf-8") as log, ExitStack() as stack:
+        if len(trainings) > 1:
+            environment = stack.enter_context(forking(environment, log))
         engine = subprocess.Popen(
             [sys.executable, "-m", "snakemake", *words],
             cwd=folder,
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, OWNER: f"{socket.gethostname()}:{os.getpid()}"},
+            env=environment,
             start_new_session=True,  # Ctrl-C reaches it through us, once
         )
         with stopping_by(stop):
@@ -243,11 +249,10 @@ def _digest(path: str, size: int, changed: int) -> str:
 
 def _run(plan: StudyPlan, step: Step) -> int:
     """The exit code of the command. It resumes what it had begun with the same files, and replaces any other output."""
-    words = [sys.executable, "-m", "retrokit", *step.command, *_treatment_of_output(plan, step)]
+    words = [*step.command, *_treatment_of_output(plan, step)]
     write_json(plan.marker(step, "begun.json"), {"files": _contents(step)}, kind="begun")
     with open(plan.marker(step, "log"), "wb") as log:
-        printed = subprocess.PIPE if step.prints else log
-        child = subprocess.Popen(words, stdout=printed, stderr=log, stdin=subprocess.DEVNULL)
+        child = _command(words, step, log)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda received, frame: child.send_signal(signal.SIGTERM))
         threading.Thread(target=_watch, args=(child,), daemon=True).start()
@@ -258,6 +263,16 @@ def _run(plan: StudyPlan, step: Step) -> int:
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
+def _command(words: Sequence[str], step: Step, log: IO[bytes]) -> subprocess.Popen[bytes] | ForkedCommand:
+    """The command, begun: by a fork if it trains and there is a process for that."""
+    if step.command[0] == "finetune":
+        with suppress(OSError):
+            return ForkedCommand(words, log)
+    printed = subprocess.PIPE if step.prints else log
+    python = [sys.executable, "-m", "retrokit"]
+    return subprocess.Popen([*python, *words], stdout=printed, stderr=log, stdin=subprocess.DEVNULL)
+
+
 def _treatment_of_output(plan: StudyPlan, step: Step) -> list[str]:
     if step.resumes and is_run(step.output) and _same_files(plan, step):
         return ["--resume"]
@@ -266,7 +281,7 @@ def _treatment_of_output(plan: StudyPlan, step: Step) -> list[str]:
     return []
 
 
-def _watch(child: subprocess.Popen[bytes]) -> None:
+def _watch(child: subprocess.Popen[bytes] | ForkedCommand) -> None:
     """Stop the command, which keeps what it can resume from, once the study that it belongs to has been killed."""
     while child.poll() is None:
         if not _is_owned():
