@@ -122,6 +122,7 @@ def test_an_error_names_the_address_and_the_line(memory, tiny_bert, tmp_path):
     [
         (f"{BUCKET}/none.jsonl", "does not exist"),
         ("unheard://of/it.jsonl", "is of no file system that fsspec knows"),
+        ("https://huggingface.co/org/name", "is a page of the hub; give ORG/NAME"),
         ("dropbox://of/it.jsonl", "python -m pip install dropboxdrivefs"),
     ],
 )
