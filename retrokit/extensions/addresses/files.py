@@ -96,7 +96,7 @@ class Files:
 
 
 class _File(NamedTuple):
-    """A file in a file system: its path there, its path below the folder of a copy, and all that the system reports of it."""
+    """A file in a file system: its path there, its path below the folder of a copy, and what the system reports."""
 
     path: str
     name: str
@@ -176,7 +176,8 @@ def _errors(address: str, verb: str, advice: str = "") -> Iterator[None]:
     except ImportError as error:
         raise UsageError(f"{address}: {first_line(error)}; {_installation(address)}") from error
     except FileNotFoundError as error:
-        raise DataError(address, f"{damage(error)}{advice}") from error
+        problem = damage(error) if verb == "read" else "could not be written: its bucket or folder does not exist"
+        raise DataError(address, f"{problem}{advice}") from error
     except Exception as error:
         if is_write_error(error):
             raise

@@ -248,7 +248,7 @@ def test_on_a_local_server_of_the_protocol_of_s3(s3, tiny_bert, capsys):
     ):
         capsys.readouterr()
         assert cli.run(["export", str(tiny_bert), *words]) == 2
-        assert capsys.readouterr().err.startswith("retrokit: s3://no-such-bucket/")
+        assert "retrokit: s3://no-such-bucket/" in capsys.readouterr().err
     assert s3.ls("") == ["bucket"], "no bucket was created"
 
 
