@@ -65,11 +65,16 @@ class UsageError(RetrokitError):
     """A wrong name, parameter or combination of parameters."""
 
 
+def named(path: object) -> str:
+    """How messages call an input: its path, or "standard input" for ``-``."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
 class DataError(RetrokitError):
     """Bad input: the message names the file, the line (if there is one) and what is expected."""
 
     def __init__(self, where: object, problem: str, line: int | None = None) -> None:
-        location = f"{where}:{line}" if line is not None else str(where)
+        location = f"{named(where)}:{line}" if line is not None else named(where)
         text = f"{location}: {problem}"
         super().__init__(" ".join(line.strip() for line in text.split("\n")))  # a library's may have several lines
         self.line = line or 0

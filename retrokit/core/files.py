@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from retrokit.core import system
 from retrokit.core.errors import DataError, disk_errors, first_line, naming
+from retrokit.core.errors import named as named
 
 LONGEST_LINE = 64 << 20
 """Bytes: what has no line ends, such as a device, would else be read into memory without end."""
@@ -35,11 +36,6 @@ LARGEST_TOML, LARGEST_JSON = 4 << 20, 512 << 20
 _NEW = 10
 """Seconds in which a writer has surely come to hold its file."""
 _UNPAIRED = "backslashreplace"
-
-
-def named(path: str | Path) -> str:
-    """How messages call an input: its path, or "standard input" for ``-``."""
-    return "standard input" if str(path) == "-" else str(path)
 
 
 COMPRESSED = (".gz", ".bz2", ".zst")
@@ -102,7 +98,7 @@ def read_lines(
             elif not is_blank:
                 yield number, line
     if blank:
-        raise DataError(named(path), f"is empty; expected {expected}")
+        raise DataError(path, f"is empty; expected {expected}")
 
 
 def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -136,11 +132,11 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             unpacked = _unpacked(packed, path, stack)
             yield _without_utf16(unpacked, stack)
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(named(path), damage(error)) from error
+            raise DataError(path, damage(error)) from error
         except UnicodeDecodeError as error:
             if not error.encoding.startswith("utf-16"):  # of the block's own work
                 raise
-            raise DataError(named(path), damage(error)) from error
+            raise DataError(path, damage(error)) from error
 
 
 class _LeftOpen(io.BufferedReader):
@@ -167,7 +163,7 @@ def _unpacked(stream: io.BufferedReader, path: str | Path, stack: ExitStack) -> 
     start = stream.peek(16)
     for first_bytes, problem in _OTHER_KINDS.items():
         if start.startswith(first_bytes):
-            raise DataError(named(path), problem)
+            raise DataError(path, problem)
     unpacked: Any
     if start.startswith(_GZIP):
         unpacked = gzip.GzipFile(fileobj=stream, mode="rb")
@@ -201,7 +197,7 @@ def check_standard_input() -> None:
 
 def line_too_long(path: str | Path, number: int, expected: str) -> DataError:
     """The error for a line of more than :data:`LONGEST_LINE`."""
-    return DataError(named(path), f"the line is longer than {LONGEST_LINE >> 20} MiB; expected {expected}", number)
+    return DataError(path, f"the line is longer than {LONGEST_LINE >> 20} MiB; expected {expected}", number)
 
 
 def read_text(path: str | Path, limit: int) -> str:
@@ -213,7 +209,7 @@ def read_text(path: str | Path, limit: int) -> str:
     with opened(path) as stream:
         content = stream.read(limit + 1)
     if len(content) > limit:
-        raise DataError(named(path), f"is larger than {limit >> 20} MiB")
+        raise DataError(path, f"is larger than {limit >> 20} MiB")
     return decoded(content.removeprefix(codecs.BOM_UTF8), path)
 
 
@@ -230,7 +226,7 @@ def decoded(content: bytes, path: str | Path, line: int | None = None) -> str:
             listen(path, line)
             return content.decode("cp1252", "replace")
         where = f"at position {error.start + 1}{' of the line' if line else ''}"
-        raise DataError(named(path), f"is not UTF-8 text (byte 0x{content[error.start]:02x} {where})", line) from error
+        raise DataError(path, f"is not UTF-8 text (byte 0x{content[error.start]:02x} {where})", line) from error
 
 
 def typed_text(text: str, where: str, line: int | None = None) -> str:
@@ -245,7 +241,7 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
     try:
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(named(path), f"is not TOML: {syntax_problem(error)}") from error
+        raise DataError(path, f"is not TOML: {syntax_problem(error)}") from error
 
 
 def syntax_problem(error: ValueError | RecursionError) -> str:

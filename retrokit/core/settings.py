@@ -26,12 +26,9 @@ def text_of(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else addressed(str(value))
 
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://.+", re.DOTALL)
-
-
 def is_address(path: object) -> bool:
     """Whether a path is an address such as ``s3://bucket/corpus.jsonl``."""
-    return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
+    return re.match("[a-z][a-z0-9+.-]+://.", str(path)) is not None
 
 
 def local(path: Any) -> Any:

@@ -124,9 +124,9 @@ def _topics(path: str | Path, lines: list[tuple[int, str]]) -> Iterator[Row]:
         line = lines[text.count("\n", 0, topic.start())][0]
         number, title = _NUMBER.search(f"{topic[1]}{topic[2]}"), _TITLE.search(topic[2])
         if number is None or title is None:
-            raise DataError(named(path), "the topic has no number or no title", line)
+            raise DataError(path, "the topic has no number or no title", line)
         yield Row({"id": number[1], "text": html.unescape(" ".join(title[1].split()))}, path, line)
         count += 1
     if not count:
-        raise DataError(named(path), "has no TREC topic; expected <top> or <topic> with a number and a title")
+        raise DataError(path, "has no TREC topic; expected <top> or <topic> with a number and a title")
     notice(f"{named(path)}: the queries are the titles of {count:,} TREC topics", once=True)

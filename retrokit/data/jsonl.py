@@ -91,7 +91,7 @@ def read_row(
     if isinstance(row, list) and columns and len(row) in columns:
         row = dict(zip(columns[len(row)], row, strict=True))
     if not isinstance(row, dict):
-        raise DataError(named(path), f"expected a JSON object, found {kind_of(row)}", number)
+        raise DataError(path, f"expected a JSON object, found {kind_of(row)}", number)
     return Row(row, path, number)
 
 
@@ -108,7 +108,7 @@ def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = 
     """
     text = read_text(path, LARGEST_JSON)
     if not text.strip():
-        raise DataError(named(path), f"is empty; expected {expected}")
+        raise DataError(path, f"is empty; expected {expected}")
     value = _value(text, path, expected=f"; expected {expected}", decode=json.loads if nan else _decode)
     _check_depth(value, path)
     if not nan:
@@ -123,7 +123,7 @@ def _check_depth(value: Any, path: str | Path) -> None:
         inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, (dict, list))]
         level = [*chain.from_iterable(inner)]
     if level:
-        raise DataError(named(path), f"is nested more than {DEEPEST} levels deep")
+        raise DataError(path, f"is nested more than {DEEPEST} levels deep")
 
 
 def _check_version(value: Any, path: str | Path) -> None:
@@ -134,7 +134,7 @@ def _check_version(value: Any, path: str | Path) -> None:
     version = first.get("version", VERSION)
     if type(version) is not int or version != VERSION:
         problem = f"has version {json.dumps(version)[:40]} of its format; expected version {VERSION}"
-        raise DataError(named(path), f"{problem}; update retrokit, or write the file again")
+        raise DataError(path, f"{problem}; update retrokit, or write the file again")
 
 
 def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
@@ -143,7 +143,7 @@ def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
         return restored(kind, value)
     except (TypeError, ValueError) as error:
         line = value.line if isinstance(value, Row) else None
-        raise DataError(named(path), f"is not {expected}: {error}", line) from error
+        raise DataError(path, f"is not {expected}: {error}", line) from error
 
 
 def _value(
@@ -156,12 +156,12 @@ def _value(
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         problem = f"malformed JSON: {error.msg} (column {error.colno}){expected}"
-        raise DataError(named(path), problem, line or error.lineno) from error
+        raise DataError(path, problem, line or error.lineno) from error
     except UnicodeEncodeError as error:
         problem = f"malformed JSON: \\u{ord(error.object[error.start]):04x} is half of a surrogate pair{expected}"
-        raise DataError(named(path), problem, line) from error
+        raise DataError(path, problem, line) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(named(path), f"malformed JSON: {syntax_problem(error)}{expected}", line) from error
+        raise DataError(path, f"malformed JSON: {syntax_problem(error)}{expected}", line) from error
     return value
 
 
@@ -188,7 +188,7 @@ class Row(dict[str, Any]):
 
     def wrong(self, problem: str) -> DataError:
         """An error about this line."""
-        return DataError(named(self.path), problem, self.line)
+        return DataError(self.path, problem, self.line)
 
     def required(self, key: str) -> Any:
         """The value of the field ``key``."""
@@ -255,7 +255,7 @@ class Row(dict[str, Any]):
 def check_id(value: str, path: str | Path, line: int) -> None:
     """Raise :class:`DataError` for an identifier that contains a NUL, at which code in C would end it."""
     if "\0" in value:
-        raise DataError(named(path), "an identifier contains a NUL character", line)
+        raise DataError(path, "an identifier contains a NUL character", line)
 
 
 # json.dumps builds a new encoder at every call that changes a setting
@@ -534,7 +534,7 @@ class Faults:
     def add(self, kind: str, problem: str, line: int | None = None) -> None:
         """Count a fault; raises :class:`DataError` within :func:`strictly`."""
         if _is_strict.get():
-            raise DataError(named(self.path), problem, line)
+            raise DataError(self.path, problem, line)
         if (gathered := _gathered.get()) is not None:
             gathered.append(Gathered(named(self.path), kind, problem, line))
         self.counts[kind] += 1
@@ -543,7 +543,7 @@ class Faults:
     def refuse(self, kind: str, problem: str, line: int | None = None) -> None:
         """Raise :class:`DataError`; within :func:`gathering` the fault is counted instead."""
         if not is_gathering():
-            raise DataError(named(self.path), problem, line)
+            raise DataError(self.path, problem, line)
         self.add(kind, problem, line)
 
     def report(self, kind: str, effect: str) -> None:

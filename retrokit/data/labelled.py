@@ -101,7 +101,7 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
     names = {label: str(label) for label in sorted({labels[row] for row in rows})}
     if len(names) < least:
         problem = f"every text has the label {str(labels[rows[0]])!r}; expected at least two labels"
-        raise DataError(named(path), problem)
+        raise DataError(path, problem)
     return LabelledTexts(
         name=short_name(path),
         ids=lines,
@@ -121,7 +121,7 @@ def _check_one_type(path: str | Path, lines: Sequence[str], labels: Sequence[Any
         if type(label) is not type(labels[0]):
             kind = _TYPES[type(labels[0])]
             problem = f"this label is not a {kind}, as the one on line {lines[0]} is; expected one kind"
-            raise DataError(named(path), problem, int(lines[index]))
+            raise DataError(path, problem, int(lines[index]))
 
 
 def _label(row: Row) -> Any:
@@ -160,7 +160,7 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
     codes = {label: number for number, label in enumerate(data.classes)}
     labels = [codes[label] for label in data.labels]
     if len({labels[i] for i in train}) < 2:
-        raise DataError(named(path), f"the texts to learn from ({len(train)} of {count}) have one label only")
+        raise DataError(path, f"the texts to learn from ({len(train)} of {count}) have one label only")
     return LabelledSplit(data.name, data.ids, data.texts, labels, data.classes, train, held_out, data.digest)
 
 
@@ -175,7 +175,7 @@ def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[
     check_outputs([(train, FILE), (test, FILE)], [str(path)])
     rows = [row for _, row in read_rows(path, _EXPECTED)]
     if len(rows) < 2:
-        raise DataError(named(path), "contains one row, which cannot be divided")
+        raise DataError(path, "contains one row, which cannot be divided")
     train_indices, test_indices = map(sorted, _divided(len(rows)))
     write_jsonl(train, (rows[index] for index in train_indices))
     write_jsonl(test, (rows[index] for index in test_indices))
@@ -253,7 +253,7 @@ def _labelled_pairs(path: str | Path, rows: Iterable[Row]) -> list[LabelledPair]
             raise row.wrong(f"field 'label' should be 0 or 1, found {problem}")
         pairs.append(LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label)))
     if len({pair.same for pair in pairs}) < 2:
-        raise DataError(named(path), f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
+        raise DataError(path, f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
     return pairs
 
 

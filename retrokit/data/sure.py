@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import check_is_folder, digest, named, plain_or_packed, read_lines, unpacked_name
+from retrokit.core.files import check_is_folder, digest, plain_or_packed, read_lines, unpacked_name
 from retrokit.data.jsonl import Faults, fields_of, names_in, read_jsonl
 from retrokit.data.trec import read_judgements
 
@@ -200,9 +200,9 @@ def _read_queries(path: Path) -> dict[str, str]:
     for line, row in read_lines(path, "queries, one 'query-id<TAB>text' a line"):
         id, tab, text = row.partition("\t")
         if not tab or not id.strip():
-            raise DataError(named(path), "expected 'query-id<TAB>text'", line)
+            raise DataError(path, "expected 'query-id<TAB>text'", line)
         if queries.setdefault(id.strip(), text) != text:
-            raise DataError(named(path), f"the query {id.strip()!r} has another text on an earlier line", line)
+            raise DataError(path, f"the query {id.strip()!r} has another text on an earlier line", line)
     return queries
 
 
@@ -229,9 +229,9 @@ def _read_originals(path: Path, queries: dict[str, str], passages: dict[str, str
             continue
         if query_id in originals:
             problem = f"query {query_id!r} has two relevant passages, {originals[query_id]!r} and {passage_id!r}"
-            raise DataError(named(path), f"{problem}; SURE has one a query", line)
+            raise DataError(path, f"{problem}; SURE has one a query", line)
         originals[query_id] = passage_id
     faults.report("passages", "{n} judgements of absent passages are left out")
     if not originals:
-        raise DataError(named(path), f"judges none of the queries: {fields_of(queries)}")
+        raise DataError(path, f"judges none of the queries: {fields_of(queries)}")
     return originals

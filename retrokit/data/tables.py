@@ -161,7 +161,7 @@ def _quoted(lines: Iterator[tuple[int, str]], path: str | Path) -> Iterator[tupl
                 yield start, row
             start = lines_before + reader.line_num + 1
     except csv.Error as error:
-        raise DataError(named(path), f"is not CSV: {error}", start) from error
+        raise DataError(path, f"is not CSV: {error}", start) from error
 
 
 def _table(
@@ -172,13 +172,13 @@ def _table(
 ) -> Iterator[tuple[int, Row]]:
     number, first = next(cells, (0, []))
     if not first:
-        raise DataError(named(path), f"is empty; expected {expected}")
+        raise DataError(path, f"is empty; expected {expected}")
     names = [*map(usual_name, first)]
     if is_header(names):
         second = next(cells, None)
         if second is None:
             problem = f"contains only a header; expected lines below it ({', '.join(names)})"
-            raise DataError(named(path), problem)
+            raise DataError(path, problem)
         cells = chain([second], cells)
     else:
         names = _names_without_header(path, number, first, expected, columns)
@@ -187,7 +187,7 @@ def _table(
     for line, row in cells:
         if len(row) != len(names):
             problem = f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}"
-            raise DataError(named(path), problem, line)
+            raise DataError(path, problem, line)
         values = {name: _cell(name, cell) for name, cell in zip(names, row, strict=True) if name}
         yield line, Row(values, path, line)
 
@@ -200,7 +200,7 @@ def _names_without_header(
     is_pair = "anchor" in names
     if not names or (is_pair and any(_number(cell) != cell for cell in first)):
         problem = f"the first line names no column that is known: {fields_of(first)}"
-        raise DataError(named(path), f"{problem}; expected {expected}, below a line of column names", number)
+        raise DataError(path, f"{problem}; expected {expected}, below a line of column names", number)
     if is_pair:
         problem = "no column names in the first line, which is read as a pair"
         notice(f"{named(path)}: {problem}: {fields_of(first)}", once=True)
@@ -212,7 +212,7 @@ def _check_distinct(path: str | Path, number: int, names: list[str], first: list
     for name in names:
         if name and names.count(name) > 1:
             same = fields_of(cell for cell, other in zip(first, names, strict=True) if other == name)
-            raise DataError(named(path), f"several columns are the {name}: {same}", number)
+            raise DataError(path, f"several columns are the {name}: {same}", number)
 
 
 def _cell(name: str, cell: str) -> Any:
@@ -240,7 +240,7 @@ def _parquet(path: str | Path, feed: Callable[[bytes], object] | None) -> Iterat
         number = 0
         with parquet.ParquetFile(path) as file:
             names, decimals = _columns_of(file.schema_arrow)
-            for batch in file.iter_batches(columns=names):
+            for batch in file.iter_batches(1024, columns=names):
                 for values in batch.to_pylist():
                     for name in decimals:
                         if values[name] is not None:

@@ -168,7 +168,7 @@ class RecordBuilder:
                         kinds = same_kinds(record, kinds)
                     yield record
             except ValueError as error:
-                raise DataError(named(where), str(error), line) from error
+                raise DataError(where, str(error), line) from error
 
     def summary(self, names: Sequence[str]) -> list[str]:
         """The parts of a notice about all rows; ``names`` are columns that the rows may lack."""

@@ -51,7 +51,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     entries = chain.from_iterable(_judged_in_file(file, faults) for file in shards(path))
     for line, query_id, document_id, written in entries:
         if not query_id or not document_id:
-            raise DataError(named(path), "an id is empty", line)
+            raise DataError(path, "an id is empty", line)
         grade = _grade(written, line, faults)
         check_id(query_id + document_id, path, line)
         is_empty = False
@@ -62,7 +62,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             problem = f"query {query_id!r} and document {document_id!r} have grade {first[1]} on an earlier line"
             faults.refuse("contradicting", f"{problem}, here {grade}", line)
     if is_empty:
-        raise DataError(named(path), f"contains only a header; expected {_QRELS}")
+        raise DataError(path, f"contains only a header; expected {_QRELS}")
     faults.report("comments", "{n} comments are skipped")
     faults.report("decimals", "{n} grades are cut to whole numbers, as in trec_eval")
 
@@ -70,11 +70,11 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
 def _grade(written: str, line: int, faults: Faults) -> int:
     number = _GRADE.fullmatch(written)
     if number is None:
-        raise DataError(named(faults.path), f"the grade {written[:40]!r} is not a whole number", line)
+        raise DataError(faults.path, f"the grade {written[:40]!r} is not a whole number", line)
     grade = int(number[1])
     if abs(grade) > LARGEST_GRADE:
         problem = f"the grade {written!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
-        raise DataError(named(faults.path), problem, line)
+        raise DataError(faults.path, problem, line)
     if number[2] is not None:
         faults.add("decimals", f"the grade {written!r} is not a whole number", line)
     return grade
@@ -129,7 +129,7 @@ def _judged_lines(path: str | Path, lines: Iterator[tuple[int, str]], faults: Fa
 def _check_count(path: str | Path, line: int, cells: Sequence[str], count: int) -> None:
     """Raise :class:`DataError` for a line of another number of columns."""
     if len(cells) != count:
-        raise DataError(named(path), f"expected {count} columns as on the lines before, found {len(cells)}", line)
+        raise DataError(path, f"expected {count} columns as on the lines before, found {len(cells)}", line)
 
 
 def _header(path: str | Path, cells: Sequence[str], line: int) -> _Columns | None:
@@ -140,7 +140,7 @@ def _header(path: str | Path, cells: Sequence[str], line: int) -> _Columns | Non
         return columns
     if len(cells) not in (3, 4):
         hint = " without a header" if len(cells) == 2 else ""
-        raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {len(cells)}{hint}", line)
+        raise DataError(path, f"expected 3 columns (BEIR) or 4 (TREC), found {len(cells)}{hint}", line)
     return _FIRST_AND_LAST if _plain_name(cells[0]) in _QUERY_NAMES else None
 
 
@@ -225,10 +225,10 @@ def read_run_lines(
         except ValueError:
             score = math.nan
         if not math.isfinite(score):
-            raise DataError(named(path), f"the score {score_text[:40]!r} is not a finite number", line)
+            raise DataError(path, f"the score {score_text[:40]!r} is not a finite number", line)
         check_id(query_id + document_id, path, line)
         if first_lines.add((query_id, document_id), line, 0) is not None:
-            raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)
+            raise DataError(path, f"query {query_id!r} has document {document_id!r} on an earlier line", line)
         yield line, query_id, document_id, score
 
 
@@ -245,7 +245,7 @@ def _ranked(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[Entr
         cells = by_tab if len(by_tab) == 6 else _WORD.findall(text)
         if len(cells) < 6:
             problem = f"expected 6 columns (qid Q0 docid rank score tag), found {len(cells)}"
-            raise DataError(named(path), problem, line)
+            raise DataError(path, problem, line)
         yield line, cells[0], cells[2], cells[4]
 
 

@@ -167,7 +167,7 @@ def _drawn(
         chosen[item.query_id] = item
     if not chosen:
         reasons = ", ".join(f"{count:,} {SKIPPED[reason]}" for reason, count in skipped.items() if count)
-        raise DataError(named(where), f"no query can be used: {reasons or 'none is judged'}")
+        raise DataError(where, f"no query can be used: {reasons or 'none is judged'}")
     return Items(name, [chosen[query] for query in queries if query in chosen], len(queries), dict(skipped))
 
 
@@ -175,7 +175,7 @@ def _check_ids(item: Item, where: str | Path) -> None:
     """Raise :class:`DataError` for an id that the layout cannot hold."""
     for identifier in (item.query_id, item.passage_id):
         if not fits_a_column(identifier):
-            raise DataError(named(where), f"the id {identifier!r} cannot be written into a file of columns")
+            raise DataError(where, f"the id {identifier!r} cannot be written into a file of columns")
 
 
 def _usable(

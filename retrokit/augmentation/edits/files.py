@@ -20,7 +20,7 @@ from retrokit.augmentation.edits.running_text import RULES, reasons
 from retrokit.augmentation.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.core.errors import DataError, UsageError
-from retrokit.core.files import named, writing
+from retrokit.core.files import writing
 from retrokit.core.outputs import check_outputs
 from retrokit.core.registry import estimating
 from retrokit.core.settings import FILE, taking
@@ -103,7 +103,7 @@ def write_near_misses(settings: NearMissSettings) -> Written:
         if not written.by_family:
             if writer is not None:
                 writer.check()
-            raise DataError(named(settings.path), f"gives no near-miss: {'; '.join(written.summary()[1:])}")
+            raise DataError(settings.path, f"gives no near-miss: {'; '.join(written.summary()[1:])}")
     return written
 
 

@@ -79,7 +79,7 @@ class Baseline:
         """Raise :class:`DataError` if none of the stored ``systems`` has the metric."""
         stored = dict.fromkeys(name for system in systems for name in system.metrics)
         if metric not in stored:
-            raise DataError(named(self.path), f"has no {metric}; it has {', '.join(stored)}; store a new baseline")
+            raise DataError(self.path, f"has no {metric}; it has {', '.join(stored)}; store a new baseline")
 
     def compared(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.

@@ -20,7 +20,6 @@ import numpy as np
 
 from retrokit import similarities as similarity_functions
 from retrokit.core.errors import DataError
-from retrokit.core.files import named
 from retrokit.core.notices import notice, progress
 from retrokit.data.labelled import LabelledSplit, LabelledTexts, read_labelled, read_split
 from retrokit.encoders.base import Encoder
@@ -71,7 +70,7 @@ def read_neighbours(path: str, test: str | None, sample: int | None, k: int) -> 
     data = read_split(path, test, sample)
     if len(data.train) < k:
         there = f"{len(data.train)} texts to find neighbours among, but k={k}"
-        raise DataError(named(path), f"{there}; expected {k} or more")
+        raise DataError(path, f"{there}; expected {k} or more")
     return data
 
 

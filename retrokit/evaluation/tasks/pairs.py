@@ -23,7 +23,6 @@ import numpy as np
 
 from retrokit import similarities as similarity_functions
 from retrokit.core.errors import DataError, UsageError
-from retrokit.core.files import named
 from retrokit.data.labelled import LabelledNearMiss, LabelledPair, read_labelled_pairs, short_name
 from retrokit.data.overlap import JudgedTexts
 from retrokit.data.pairs import read_source
@@ -398,7 +397,7 @@ def sts(path: str) -> SentenceSimilarity:
     pairs = cast(list[ScoredPair], list(iterate_records(rows, "scored", path)))
     if len({pair.score for pair in pairs}) < 2:
         problem = f"every score is {pairs[0].score:g}: a correlation with that is undefined"
-        raise DataError(named(path), f"{problem}; expected scores that differ")
+        raise DataError(path, f"{problem}; expected scores that differ")
     task = SentenceSimilarity(short_name(path), pairs)
     task.data_digest = f"sha256:{seen.hexdigest()}"
     return task

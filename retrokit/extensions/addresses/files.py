@@ -6,6 +6,7 @@ changed is therefore copied again. Credentials are those of the file system's ow
 
 import atexit
 import hashlib
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from retrokit.data.beir import data_folder
 from retrokit.data.jsonl import fields_of
 from retrokit.encoders.kept import Note, kept
 
+_PAGE = re.compile(r"https?://(?:huggingface|hf)\.co/(?!.*/(?:resolve|raw)/)")
 _copied: dict[str, Path] = {}
 """The folders of copies that are in use, by their key."""
 _in_use = ExitStack()
@@ -36,6 +38,8 @@ class Files:
             UsageError: an unknown scheme, or a missing package.
             DataError: nothing is there, or it cannot be read.
         """
+        if _PAGE.match(address):
+            raise UsageError(f"{address}: is a page of the hub; give ORG/NAME, or the address of a file")
         listing = _listed(address)
         key = str([address, *listing.files])
 
@@ -75,8 +79,8 @@ class Files:
         return data_folder() / "uploads" / digest / PurePosixPath(path).name
 
     def upload(self, folder: Path, address: str, last: str) -> None:
-        """Upload the files of ``folder``, the one called ``last`` at the end. What was there before is removed, that
-        file first. Raises :class:`DataError`, which names the folder."""
+        """Upload the files of ``folder``, the one called ``last`` at the end. Former files are removed, that one first.
+        Raises :class:`DataError`, which names the folder."""
         system, path = _opened(address)
         names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
         names.sort(key=last.__eq__)
@@ -92,7 +96,7 @@ class Files:
 
 
 class _File(NamedTuple):
-    """A file in a file system: its path there, its path below the folder of a copy, and all that is said of it."""
+    """A file in a file system: its path there, its path below the folder of a copy, and what the system reports."""
 
     path: str
     name: str
@@ -163,8 +167,8 @@ def _opened(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def _errors(address: str, verb: str, advice: str = "") -> Iterator[None]:
-    """Turn whatever a file system's package raises into one line that names the address. A full disk of this machine
-    is none of its errors."""
+    """Turn any error that a file system's package raises into one line that names the address. A full disk of this
+    machine is none of its errors."""
     try:
         yield
     except RetrokitError:
@@ -172,7 +176,8 @@ def _errors(address: str, verb: str, advice: str = "") -> Iterator[None]:
     except ImportError as error:
         raise UsageError(f"{address}: {first_line(error)}; {_installation(address)}") from error
     except FileNotFoundError as error:
-        raise DataError(address, f"{damage(error)}{advice}") from error
+        problem = damage(error) if verb == "read" else "could not be written: its bucket or folder does not exist"
+        raise DataError(address, f"{problem}{advice}") from error
     except Exception as error:
         if is_write_error(error):
             raise

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.core.files import named, read_lines
+from retrokit.core.files import read_lines
 from retrokit.data.beir import RetrievalData, corpus_file, retrieval_data
 from retrokit.data.corpus import read_corpus
 from retrokit.data.packed_records import TextsById
@@ -27,11 +27,11 @@ def read_without_judgements(corpus: str, queries: str) -> RetrievalData:
     """
     texts_by_line = _distinct(queries)
     if len(texts_by_line) < FEWEST:
-        raise DataError(named(queries), f"contains {len(texts_by_line)} queries; give {FEWEST} or more")
+        raise DataError(queries, f"contains {len(texts_by_line)} queries; give {FEWEST} or more")
     path = texts_file(corpus, corpus_file)
     documents = TextsById((document.id, document.full_text) for document in read_corpus(path, images=True))
     if not any(text.strip() for text in documents.texts):
-        raise DataError(named(path), "no document has a text")
+        raise DataError(path, "no document has a text")
     return retrieval_data(stem(corpus), "without judgements", documents, texts_by_line, {})
 
 
@@ -42,9 +42,9 @@ def _distinct(path: str) -> dict[str, str]:
     for line, text in _lines(path):
         words = " ".join(text.split())
         if not words:
-            raise DataError(named(path), "the query is empty", line)
+            raise DataError(path, "the query is empty", line)
         if words in lines:
-            raise DataError(named(path), f"repeats the query of line {lines[words]}; keep one of them", line)
+            raise DataError(path, f"repeats the query of line {lines[words]}; keep one of them", line)
         lines[words] = line
         texts_by_line[str(line)] = words
     return texts_by_line
@@ -56,7 +56,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     if not _ROWS.search(path):
         for line, text in read_lines(path, _EXPECTED):
             if text.lstrip().startswith('{"'):
-                raise DataError(named(path), "looks like JSON; give the file a name that ends in .jsonl", line)
+                raise DataError(path, "looks like JSON; give the file a name that ends in .jsonl", line)
             yield line, text
         return
     for line, row in read_rows(path, _EXPECTED, columns={1: ("text",), 2: ("id", "text")}):

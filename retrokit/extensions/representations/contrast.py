@@ -49,7 +49,7 @@ def read_pairs(path: str, a: str, b: str) -> ContrastPairs:
     rows = [(row.text(a), row.text(b)) for _, row in lines]
     differing = [(first, second) for first, second in rows if first != second]
     if len(differing) < 2:
-        raise DataError(named(path), f"{len(differing)} pairs whose texts differ; expected two or more")
+        raise DataError(path, f"{len(differing)} pairs whose texts differ; expected two or more")
     same = len(rows) - len(differing)
     notice(
         f"{short_name(path)}: {len(differing):,} pairs of {a} and {b}"

@@ -15,7 +15,6 @@ import torch
 
 from retrokit import similarities
 from retrokit.core.errors import DataError
-from retrokit.core.files import named
 from retrokit.core.notices import notice, progress
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Column, Sheet, columns_of, grouped
@@ -167,7 +166,7 @@ def probe_geometry(settings: GeometrySettings) -> GeometryProbe:
     name, texts = corpora.create(settings.on)
     if len(texts) <= settings.neighbours:
         problem = f"{len(texts)} different texts, but {settings.neighbours} neighbours of each; expected more"
-        raise DataError(named(str(source.params["path"])), problem)
+        raise DataError(str(source.params["path"]), problem)
     probe = GeometryProbe(name, len(texts), settings.neighbours, [])
     for encoder in encoders_of(settings):
         if settings.size is not None:

@@ -17,7 +17,6 @@ from retrokit import llm as llms
 from retrokit.augmentation.draws import bits
 from retrokit.core.calls import wait_for
 from retrokit.core.errors import DataError, ServiceError
-from retrokit.core.files import named
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import Registry, estimating, parse_all
@@ -237,7 +236,7 @@ def queries(settings: QuerySettings) -> WrittenQueries:
         written = work.outcome()
         if not written.kept:
             why = listed_causes(sum((type_counts.dropped for type_counts in written.types.values()), Counter()))
-            raise DataError(named(settings.source), f"no query is left ({why}); the answers are cached in {store}")
+            raise DataError(settings.source, f"no query is left ({why}); the answers are cached in {store}")
         write_jsonl(settings.output, (work.row_of(query) for query in work.remaining))
     return written
 
@@ -292,7 +291,7 @@ class _QueryWork:
             else:
                 ids[text] = document.id
         if not ids:
-            raise DataError(named(path), "contains no passage with text")
+            raise DataError(path, "contains no passage with text")
         self.passages = TextList(ids, list(ids.values()))
         seed = self.settings.seed
         order = sorted(range(len(ids)), key=lambda index: bits(seed, "passage", self.passages.ids[index]))

@@ -1,0 +1,274 @@
+"""Data and exports at addresses: in the memory of fsspec, and on a local server of the protocol of S3."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+import retrokit
+from retrokit import cli
+from retrokit.core.errors import DataError, UsageError
+from retrokit.data.pairs import read_source
+from retrokit.evaluation import registry as tasks
+from retrokit.extensions.addresses.files import Files
+from retrokit.ranking.export import export, open_export
+from tests.models import sentences
+
+DOCUMENTS = {f"d{number}": text for number, text in enumerate(sentences(12, seed=3))}
+CORPUS = "".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in DOCUMENTS.items())
+QUERIES = '{"id": "q1", "text": "a question"}\n'
+QRELS = "query-id\tcorpus-id\tscore\nq1\td3\t1\n"
+SET = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}
+BUCKET = "memory://bucket"
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MemoryFileSystem]:
+    """A file system in memory, which is empty before and after."""
+    monkeypatch.setenv("RETROKIT_DATA", str(tmp_path / "retrokit-data"))
+    system = MemoryFileSystem()
+    system.store.clear()
+    system.pipe("/bucket/corpus.jsonl", CORPUS.encode())
+    for name, text in SET.items():
+        system.pipe(f"/bucket/set/{name}", text.encode())
+    yield system
+    system.store.clear()
+
+
+def names_at(system: Any, folder: str) -> set[str]:
+    return {name.removeprefix(f"{folder}/") for name in system.find(folder)}
+
+
+def test_a_corpus_is_read_from_an_address_and_its_export_written_to_one(memory, tiny_bert, tmp_path):
+    (tmp_path / "corpus.jsonl").write_text(CORPUS)
+    expected = export(str(tiny_bert), str(tmp_path / "corpus.jsonl"), str(tmp_path / "out"))
+    uploaded = export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out")
+    assert names_at(memory, "/bucket/out") == {path.name for path in (tmp_path / "out").iterdir()}
+    fetched = open_export(Files().fetch(f"{BUCKET}/out"))
+    assert fetched.ids() == list(DOCUMENTS)
+    assert np.array_equal(fetched.embeddings(), expected.embeddings())
+    assert np.array_equal(uploaded.embeddings(), expected.embeddings())
+    assert fetched.note["source"] == {**expected.note["source"], "spec": f"{BUCKET}/corpus.jsonl"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["search", "{model}", "--corpus", "{b}/corpus.jsonl", "--queries", "{b}/set"],
+        ["search", "--index-folder", "{b}/out", "--query", "a question"],
+        ["eval", "{model}", "--on", "beir:{b}/set", "--metrics", "ndcg@10"],
+        ["eval", "dense:{model},export={b}/out", "--on", "beir:{b}/set", "--metrics", "ndcg@10"],
+        ["check", "beir:{b}/set"],
+        ["augment", "crops", "{b}/long.jsonl", "-o", "{o}/crops.jsonl"],
+        ["export", "{model}", "--on", "{b}/set/corpus*.jsonl", "-o", "{o}/exported"],
+    ],
+    ids=" ".join,
+)
+def test_commands_read_addresses(words, memory, tiny_bert, tmp_path, capsys):
+    if f"{BUCKET}/out" in " ".join(words).format(model=tiny_bert, b=BUCKET, o=tmp_path):
+        export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out")
+    text = " ".join(f"Sentence {number} is long {'enough ' * 15}here." for number in range(6))
+    memory.pipe("/bucket/long.jsonl", json.dumps({"id": "long", "text": text}).encode())
+    assert cli.run([word.format(model=tiny_bert, b=BUCKET, o=tmp_path) for word in words]) == 0
+    printed = capsys.readouterr()
+    assert f"{BUCKET}/" in printed.err
+    assert "copying" in printed.err
+
+
+def test_results_name_the_address(memory, tiny_bert):
+    result = retrokit.evaluate([str(tiny_bert)], on=[f"beir:{BUCKET}/set"])
+    assert result.results[0].task == f"beir:{BUCKET}/set"
+    assert str(tasks.parse(f"beir:{BUCKET}/set")) == f"beir:{BUCKET}/set"
+    assert tasks.parse(f"beir:{BUCKET}/set,split=dev") == tasks.parse(f"beir:{BUCKET}/set,split=dev")
+
+
+def test_training_data_are_read_from_addresses(memory):
+    memory.pipe("/bucket/pairs.jsonl", b'{"anchor": "a", "positive": "b"}\n{"anchor": "c", "positive": "d"}\n')
+    source = read_source(f"{BUCKET}/pairs.jsonl", "pairs")
+    assert (source.spec, source.counts["records"]) == (f"jsonl:{BUCKET}/pairs.jsonl", 2)
+    assert read_source(f"beir:{BUCKET}/set,split=test", "pairs").counts["records"] == 1
+
+
+def test_a_file_that_has_changed_is_copied_again(memory, monkeypatch, tmp_path):
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    first = Files().fetch(f"{BUCKET}/corpus.jsonl")
+    assert Files().fetch(f"{BUCKET}/corpus.jsonl") == first
+    assert Path(first).read_text() == CORPUS
+    assert Path(first).is_relative_to(tmp_path / "cache")
+    memory.pipe("/bucket/corpus.jsonl", b'{"id": "new", "text": "other"}\n')
+    assert Path(Files().fetch(f"{BUCKET}/corpus.jsonl")).read_text() == '{"id": "new", "text": "other"}\n'
+
+
+def test_an_error_names_the_address_and_the_line(memory, tiny_bert, tmp_path):
+    memory.pipe("/bucket/bad.jsonl", (CORPUS + '{"id": "x"}\n').encode())
+    with pytest.raises(DataError, match=rf"^{BUCKET}/bad.jsonl:13: no field 'text'"):
+        export(str(tiny_bert), f"{BUCKET}/bad.jsonl", str(tmp_path / "out"))
+    memory.pipe("/bucket/set/queries.jsonl", b"nonsense\n")
+    with pytest.raises(DataError, match=rf"^{BUCKET}/set/queries.jsonl:1: "):
+        retrokit.evaluate([str(tiny_bert)], on=[f"beir:{BUCKET}/set"])
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (f"{BUCKET}/none.jsonl", "does not exist"),
+        ("unheard://of/it.jsonl", "is of no file system that fsspec knows"),
+        ("https://huggingface.co/org/name", "is a page of the hub; give ORG/NAME"),
+        ("dropbox://of/it.jsonl", "python -m pip install dropboxdrivefs"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line(address, message, memory, tmp_path, capsys):
+    assert cli.run(["export", "no-such-model", "--on", "x", "-o", address]) == 2
+    capsys.readouterr()
+    assert cli.run(["search", "bm25", "--corpus", address, "--query", "a"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"retrokit: {address}: ")
+    assert message in line
+    assert line.count("\n") == 1
+
+
+def test_an_address_with_a_password_is_shown_without(memory, capsys):
+    assert cli.run(["search", "bm25", "--corpus", "unheard://me:secret@host/a.jsonl?sig=abc", "--query", "a"]) == 2
+    line = capsys.readouterr().err
+    assert "unheard://…@host/a.jsonl?sig=…" in line
+    assert "secret" not in line
+    assert "abc" not in line
+
+
+def test_a_name_cannot_leave_the_folder_of_the_copy(memory):
+    memory.store["/bucket/odd/../../x.jsonl"] = memory.store["/bucket/corpus.jsonl"]
+    with pytest.raises(DataError, match=r"has '\.\.' in it, and is not copied"):
+        Files().fetch(f"{BUCKET}/odd")
+
+
+def test_only_export_writes_to_addresses(memory, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["augment", "crops", f"{BUCKET}/corpus.jsonl", "-o", f"{BUCKET}/crops.jsonl"]) == 2
+    assert "is an address; expected a path to write" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_at_an_address_is_replaced_only_if_asked(memory, tiny_bert):
+    other = sentences(3, seed=8)
+    memory.pipe(
+        "/bucket/other.jsonl", "".join(f'{{"id": "{n}", "text": "{t}"}}\n' for n, t in enumerate(other)).encode()
+    )
+    write = partial(export, str(tiny_bert), output=f"{BUCKET}/out")
+    write(source=f"{BUCKET}/corpus.jsonl")
+    memory.pipe("/bucket/out/index-0.faiss", b"of the former vectors")
+    with pytest.raises(UsageError, match=rf"^{BUCKET}/out: exists already"):
+        write(source=f"{BUCKET}/other.jsonl")
+    write(source=f"{BUCKET}/other.jsonl", overwrite=True)
+    assert "index-0.faiss" not in names_at(memory, "/bucket/out")
+    assert open_export(Files().fetch(f"{BUCKET}/out")).ids() == ["0", "1", "2"]
+    memory.pipe("/bucket/out/notes.txt", b"mine")
+    with pytest.raises(UsageError, match=r"contains files that are not replaced \('notes.txt'\)"):
+        write(source=f"{BUCKET}/corpus.jsonl", overwrite=True)
+    assert open_export(Files().fetch(f"{BUCKET}/out")).ids() == ["0", "1", "2"]
+
+
+def test_an_interrupted_upload_is_no_export(memory, tiny_bert, monkeypatch):
+    export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out")
+    put = MemoryFileSystem.put_file
+
+    def breaking(self: Any, local: str, remote: str, **options: Any) -> None:
+        if remote.endswith("ids.jsonl"):
+            raise ConnectionResetError("the line is down")
+        put(self, local, remote, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", breaking)
+    with pytest.raises(DataError, match="could not be written: the line is down; the whole export is in ") as caught:
+        export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out", overwrite=True)
+    assert "export.json" not in names_at(memory, "/bucket/out")
+    assert open_export(str(caught.value).rpartition(" in ")[2]).ids() == list(DOCUMENTS)
+
+
+def test_what_cannot_be_written_is_refused_before_a_model_loads(memory, monkeypatch, tmp_path):
+    def refusing(self: Any, local: str, remote: str, **options: Any) -> None:
+        raise PermissionError("not for you")
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", refusing)
+    monkeypatch.setattr("retrokit.ranking.export.Prepared", None)  # what loads the model
+    with pytest.raises(DataError, match=rf"^{BUCKET}/out: could not be written: not for you"):
+        export(str(tmp_path), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out")
+
+
+def test_shards_are_uploaded_one_by_one(memory, tiny_bert):
+    for number in (1, 2):
+        export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out", shard=f"{number}/2")
+    assert {name.partition("/")[0] for name in names_at(memory, "/bucket/out")} == {
+        "shard-00001-of-00002",
+        "shard-00002-of-00002",
+    }
+    assert open_export(Files().fetch(f"{BUCKET}/out")).ids() == list(DOCUMENTS)
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """A local server of the protocol of S3, with a bucket."""
+    pytest.importorskip("s3fs", reason="needs: python -m pip install s3fs 'moto[server]'")
+    server = pytest.importorskip("moto.server", reason="needs: python -m pip install s3fs 'moto[server]'")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    running.start()
+    host, port = running.get_host_and_port()
+    monkeypatch.setenv("RETROKIT_DATA", str(tmp_path / "retrokit-data"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    system = fsspec.filesystem("s3", skip_instance_cache=True)
+    system.mkdir("bucket")
+    for name, text in SET.items():
+        system.pipe(f"bucket/set/{name}", text.encode())
+    yield system
+    running.stop()
+
+
+@pytest.mark.slow
+def test_on_a_local_server_of_the_protocol_of_s3(s3, tiny_bert, capsys):
+    export(str(tiny_bert), "s3://bucket/set/corpus.jsonl", "s3://bucket/out")
+    assert open_export(Files().fetch("s3://bucket/out")).ids() == list(DOCUMENTS)
+    assert cli.run(["eval", str(tiny_bert), "--on", "beir:s3://bucket/set", "--metrics", "ndcg@10"]) == 0
+    s3.pipe("bucket/set/corpus.jsonl", (CORPUS + '{"id": "new", "text": "more"}\n').encode())
+    export(str(tiny_bert), "s3://bucket/set/corpus.jsonl", "s3://bucket/out", overwrite=True)
+    assert open_export(Files().fetch("s3://bucket/out")).ids() == [*DOCUMENTS, "new"]
+    for words in (
+        ["-o", "s3://no-such-bucket/out", "--on", "s3://bucket/set"],
+        ["-o", "x", "--on", "s3://no-such-bucket/a"],
+    ):
+        capsys.readouterr()
+        assert cli.run(["export", str(tiny_bert), *words]) == 2
+        assert "retrokit: s3://no-such-bucket/" in capsys.readouterr().err
+    assert s3.ls("") == ["bucket"], "no bucket was created"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder, and logs nothing."""
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.slow
+def test_on_a_local_web_server(tmp_path, tiny_bert):
+    pytest.importorskip("aiohttp", reason="needs: python -m pip install 'fsspec[http]'")
+    (tmp_path / "corpus.jsonl").write_text(CORPUS)
+    serve: Callable[..., Any] = partial(Quiet, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/corpus.jsonl"
+        exported = export(str(tiny_bert), f"{address}?sig=1", str(tmp_path / "out"))
+        assert exported.ids() == list(DOCUMENTS)
+        with pytest.raises(DataError, match=rf"^{address}x: does not exist"):
+            export(str(tiny_bert), f"{address}x", str(tmp_path / "other"))
+        server.shutdown()
