@@ -1,5 +1,6 @@
 """Arrow to Arrow for data engines, and the vectors that a job wrote as an export."""
 
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -166,10 +167,12 @@ def test_a_folder_without_parquet_is_not_adopted(corpus, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ray", "daft"])
-def test_an_engine_of_two_workers_has_the_bits_of_an_export(tiny_bert, tmp_path, engine):
-    if find_spec(engine) is None:
-        pytest.skip(f"the package {engine} is not installed")
+@pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("daft", "daft"), ("spark", "pyspark")])
+def test_an_engine_of_two_workers_has_the_bits_of_an_export(tiny_bert, tmp_path, engine, package):
+    if find_spec(package) is None:
+        pytest.skip(f"the package {package} is not installed")
+    if engine == "spark" and shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
     texts = sentences(CHUNK + 300, seed=3)
     corpus = write_lines(
         tmp_path / "corpus.jsonl", [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
