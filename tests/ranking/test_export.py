@@ -89,6 +89,21 @@ def test_the_transform_in_words_suffices(tiny_bert, encoder, folder, tmp_path, s
         assert_rounded(made.embeddings(), in_words(made.note["transform"][role], raw))
 
 
+@pytest.mark.parametrize("sim", ["cosine", "dot", "qnorm", "dnorm", "learn:query=0.3,document=0.8"])
+@pytest.mark.parametrize("normalises", [False, True])
+def test_a_server_of_raw_queries_ranks_exported_documents(tiny_bert, encoder, folder, tmp_path, sim, normalises):
+    """The scores of a query are the similarity's times a positive number."""
+    rows = export.export(str(tiny_bert), str(folder), str(tmp_path / "out"), sim=sim, precision="fp32").vectors()
+    queries = encoder.embed(list(QUERIES.values()), "query", "fp32")
+    documents = encoder.embed(list(DOCUMENTS.values()), "document", "fp32")
+    expected = retrokit.similarity(sim).score(torch.from_numpy(queries), torch.from_numpy(documents)).numpy(force=True)
+    if normalises:
+        queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    scores = queries @ rows.T
+    scores *= np.linalg.norm(expected, axis=1, keepdims=True) / np.linalg.norm(scores, axis=1, keepdims=True)
+    assert_rounded(scores, expected, size=float(np.abs(expected).max()))
+
+
 @pytest.mark.parametrize("sim", FACTORABLE)
 def test_the_inner_product_is_the_similarity(tiny_bert, encoder, folder, tmp_path, sim):
     sides = [

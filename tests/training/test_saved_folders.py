@@ -9,11 +9,14 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
+from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer
 
 import retrokit
 from retrokit.cli.entry import run as cli
 from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
+from retrokit.encoders.saving import save_model
 from tests.close import assert_rounded
 from tests.evaluation.fakes import Notices
 from tests.models import sentences
@@ -145,3 +148,73 @@ def test_servers_read_pooling_normalisation_and_length(
     (layer,) = (module for module in library if isinstance(module, Pooling))
     assert layer.pooling_mode == {"last": "lasttoken"}.get(pooling, pooling)
     assert_rounded(scores_of_readme(folder), scores_of_retrokit(folder), size=float(scores_of_retrokit(folder).max()))
+
+
+@pytest.mark.parametrize("base", ["bert", "static"])
+def test_releases_before_5_4_know_all_settings(base: str, tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
+    """Those of the transformer are arguments of its class there, and an unknown one raises TypeError."""
+    name, classes = {
+        "bert": (str(tiny_bert), ["Transformer", "Pooling", "Normalize"]),
+        "static": ("static:8", ["StaticEmbedding", "Normalize"]),
+    }[base]
+    folder = finetuned(name, pairs, tmp_path / "run")
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    assert [module["type"] for module in modules] == [f"sentence_transformers.models.{name}" for name in classes]
+    if base == "bert":
+        settings = json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))
+        assert settings == {"max_seq_length": 64, "do_lower_case": False}
+
+
+def test_settings_of_a_transformer_that_are_not_assumed_are_saved(tiny_bert: Path, tmp_path: Path) -> None:
+    model = SentenceTransformer(str(tiny_bert), device="cpu")
+    modalities = {"text": {"method": "forward", "method_output_name": "hidden_states"}}
+    model[0].modality_config = modalities
+    save_model(model, tmp_path / "saved")
+    settings = json.loads((tmp_path / "saved" / "sentence_bert_config.json").read_text(encoding="utf-8"))
+    assert settings["modality_config"] == modalities
+    assert settings["module_output_name"] == "token_embeddings"
+
+
+def pooled(folder: Path, token_embeddings: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The vectors that a server without the library makes of token embeddings ``[n, tokens, d]``: by the first switch
+    of the pooling, and normalised if ``modules.json`` says so."""
+    switch, normalises = pooling_of_vllm(folder)
+    if switch == "pooling_mode_cls_token":
+        vectors = token_embeddings[:, 0]
+    else:
+        assert switch == "pooling_mode_mean_tokens"
+        vectors = (token_embeddings * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalises else vectors
+
+
+@pytest.mark.parametrize("server", ["transformers", "onnx"])
+@pytest.mark.parametrize(("similarity", "pooling"), [("cosine", "mean"), ("dot", "cls"), ("qnorm", "mean")])
+def test_another_library_gives_the_vectors_of_the_folder(
+    server: str, similarity: str, pooling: str, tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    folder = finetuned(f"{tiny_bert},pooling={pooling}", pairs, tmp_path / "run", "--sim", similarity)
+    model = AutoModel.from_pretrained(folder).eval()
+    if server == "transformers":
+        inputs = AutoTokenizer.from_pretrained(folder)(DOCUMENTS, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            tokens = model(**inputs).last_hidden_state.numpy()
+        mask = inputs["attention_mask"].numpy()
+    else:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer.enable_padding()
+        encodings = tokenizer.encode_batch(DOCUMENTS)
+        ids = np.array([encoding.ids for encoding in encodings])
+        mask = np.array([encoding.attention_mask for encoding in encodings])
+        tokens = token_embeddings_in_onnx(model, ids, mask, tmp_path / "model.onnx")
+    expected = SentenceTransformer(str(folder), device="cpu").encode_document(DOCUMENTS)
+    np.testing.assert_allclose(pooled(folder, tokens, mask), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def token_embeddings_in_onnx(model: Any, ids: np.ndarray, mask: np.ndarray, file: Path) -> np.ndarray:
+    """The token embeddings ``[n, tokens, d]`` of a graph that PyTorch writes, computed by ONNX Runtime."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
+    names = ["input_ids", "attention_mask"]
+    arrays = (torch.from_numpy(ids), torch.from_numpy(mask))
+    torch.onnx.export(model, arrays, file, input_names=names, dynamo=False)
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, dict(zip(names, (ids, mask), strict=True)))[0])

@@ -1,5 +1,6 @@
 """Arrow to Arrow for data engines, and the vectors that a job wrote as an export."""
 
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from retrokit import cli
 from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.data.exports import CHUNK, open_export
 from retrokit.extensions.vectors import adopt, embed_batches
-from retrokit.ranking.export import export
+from retrokit.ranking.export import ExportedTexts, Texts, export
 from tests.evaluation.fakes import write_lines
 from tests.models import sentences
 
@@ -66,7 +67,7 @@ def test_a_record_batch_gives_a_record_batch(tiny_bert, table):
         (
             {"id": ["a"], "text": ["b"]},
             {"sim": "l2"},
-            "l2 is not an inner product of prepared embeddings, so there are none to export",
+            "l2 is not an inner product of prepared embeddings",
         ),
     ],
 )
@@ -164,16 +165,73 @@ def test_vectors_that_are_not_adopted(corpus, table, tmp_path, case, problem):
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name and path.is_dir()] == []
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, None),
+        ({"dtype": "float16"}, None),
+        (
+            {"dtype": "int8"},
+            "embeds to another vector here .* name the encoder, similarity and precision",
+        ),
+        ({"dims": 8}, "the vectors have 8 numbers, and .* gives 16; name the encoder and similarity of the job"),
+        ({"one_length": True}, "the vectors have 17 numbers, and .* gives 16; name the encoder"),
+        ({"chunks": 8}, r"the id 'd0#0' is not in .*corpus\.jsonl; give the file that was embedded"),
+        ({"sim": "qnorm"}, None),
+        ({"sim": "dnorm"}, "embeds to another vector here"),
+    ],
+)
+def test_an_export_of_other_options_is_adopted_or_refused(tiny_bert, corpus, tmp_path, options, problem):
+    """Documents of qnorm are those of the adopted dot; those of dnorm are not."""
+    chunks = options.pop("chunks", None)
+    encoder = str(tiny_bert) if chunks is None else f"{tiny_bert},chunks={chunks}"
+    export(encoder, str(corpus), str(tmp_path / "exported"), precision="fp32", **{"sim": "dot", **options})
+    arguments = (str(tmp_path / "exported"), str(tiny_bert), str(corpus), str(tmp_path / "out"))
+    if problem is None:
+        adopted = adopt(*arguments, sim="dot", precision="fp32")
+        assert len(adopted.ids()) == len(TEXTS)
+        return
+    with pytest.raises(RetrokitError, match=problem) as raised:
+        adopt(*arguments, sim="dot", precision="fp32")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_are_read_twice(tiny_bert, corpus, table, tmp_path, monkeypatch):
+    embedded = embed_batches(retrokit.encoder(str(tiny_bert)), table, precision="fp32")
+    pyarrow.parquet.write_table(embedded, tmp_path / "vectors.parquet")
+    readings = []
+    read = ExportedTexts.read
+
+    def counted(source: ExportedTexts) -> Texts:
+        readings.append(source)
+        return read(source)
+
+    monkeypatch.setattr(ExportedTexts, "read", counted)
+    adopt(str(tmp_path / "vectors.parquet"), str(tiny_bert), str(corpus), str(tmp_path / "out"), precision="fp32")
+    assert len(readings) == 2
+
+
+def test_images_are_not_adopted(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"")
+    corpus = write_lines(tmp_path / "corpus.jsonl", [{"id": "d0", "image": "a.png"}])
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["d0"], "embedding": [[0.0] * 8]}), tmp_path / "v.parquet")
+    with pytest.raises(UsageError, match="contains images; use 'retrokit export --shard' for these"):
+        adopt(str(tmp_path / "v.parquet"), "static:8", str(corpus), str(tmp_path / "out"))
+
+
 def test_a_folder_without_parquet_is_not_adopted(corpus, tmp_path):
     with pytest.raises(UsageError, match="contains no Parquet file; give a file or folder"):
         adopt(str(tmp_path), "static:8", str(corpus), str(tmp_path / "out"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ray", "daft"])
-def test_an_engine_of_two_workers_has_the_bits_of_an_export(tiny_bert, tmp_path, engine):
-    if find_spec(engine) is None:
-        pytest.skip(f"the package {engine} is not installed")
+@pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("daft", "daft"), ("spark", "pyspark")])
+def test_an_engine_of_two_workers_has_the_bits_of_an_export(tiny_bert, tmp_path, engine, package):
+    if find_spec(package) is None:
+        pytest.skip(f"the package {package} is not installed")
+    if engine == "spark" and shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
     texts = sentences(CHUNK + 300, seed=3)
     corpus = write_lines(
         tmp_path / "corpus.jsonl", [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
