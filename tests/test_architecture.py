@@ -319,7 +319,6 @@ def test_messages_mark_their_parameters():
         (["augment", "dropout", "--help-all"], "multilingual"),
         (["augment", "mask", "--help-all"], "scratch"),
         (["augment", "near-misses", "--help-all"], "negation,binding,spatial"),
-        (["augment", "mine", "--help-all"], "cross-encoder"),
         (["augment", "mix", "--help-all"], "mixture"),
         (["rerank", "run", "--help-all"], "cross-encoder"),
         (["export", "--help-all"], "qnorm"),

@@ -59,12 +59,11 @@ def commands(tiny_bert: Path) -> dict[str, list[str]]:
         "dropout": ["dropout", "corpus.jsonl"],
         "mask": ["mask", "corpus.jsonl", "--encoder", str(tiny_bert), "--fraction", "0.3"],
         "near-misses": ["near-misses", "corpus.jsonl"],
-        "mine": ["mine", "pairs.jsonl", "--encoder", str(tiny_bert), "--margin", "none", "--sampling", "random"],
         "mix": ["mix", "pairs.jsonl,count=30"],
     }
 
 
-ALL = ("crops", "dropout", "mask", "near-misses", "mine", "mix")
+ALL = ("crops", "dropout", "mask", "near-misses", "mix")
 
 
 def names(folder: Path) -> set[str]:
@@ -127,9 +126,6 @@ WRONG = {
     "near-misses corpus.jsonl --split 0.8": "--split needs --output",
     "near-misses corpus.jsonl --split 1 -o x.jsonl": "--split 1.0 must be below 1",
     "near-misses corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
-    "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number or none",
-    "mine pairs.jsonl --encoder BERT --margin -1": "--margin -1.0 is out of range (at least 0)",
-    "mine pairs.jsonl --encoder BERT --last-rank 5": "7 negatives cannot come from 5 ranks; widen the range of ranks",
     "mix pairs.jsonl,count=51": "pairs.jsonl: has 50 rows, fewer than count=51; weight=1.02 would repeat some",
     "mix pairs.jsonl corpus.jsonl": "a mixture is of one kind: pairs.jsonl contains pairs, corpus.jsonl contains texts",
 }

@@ -1,4 +1,4 @@
-"""Training data without labels: crops, dropout, masking, structural and mined negatives, mixing.
+"""Training data without labels: crops, dropout, masking, structural negatives, mixing.
 
 The registry lists the augmentations of ``retrokit finetune --augment``, which create pairs in training.
 """

@@ -242,7 +242,7 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
         texts = (Unlabelled(document.text) for document in read_corpus(file))
         return build_source(texts, spec_text, Path(path).name, lambda: digest(file), **use)
     if kind != "pairs":
-        what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
+        what = "scored sentences" if kind == "scored" else "a teacher's scores"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")
     data = read_beir(path, split, images=True, level=level)
     for query_id, query in zip(data.query_ids, data.queries, strict=True):

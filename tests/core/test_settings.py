@@ -102,9 +102,8 @@ def test_settings_are_the_parameters_of_an_entry():
 
 
 def test_a_whole_number_of_a_setting_with_a_point_has_no_least():
-    from retrokit.augmentation.settings import MiningSettings, SplitSettings
+    from retrokit.augmentation.settings import SplitSettings
 
-    assert MiningSettings(min_score=-1, max_score=0).min_score == -1.0
     assert SplitSettings(("a.jsonl",), "o", shares=(1, 0, 0)).shares == (1, 0, 0)
 
 
