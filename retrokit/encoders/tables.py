@@ -38,7 +38,7 @@ class StaticEmbedding(nn.Module):
     def preprocess(self, texts: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
         """Token ids of all texts one after another ``[t]``, and where each text starts ``[n]``."""
         prompted = [(prompt or "") + text for text in texts]
-        ids = [encoding.ids for encoding in self.tokenizer.encode_batch(prompted, add_special_tokens=False)]
+        ids = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(prompted, add_special_tokens=False)]
         lengths = [len(text_ids) for text_ids in ids]
         return {
             "input_ids": torch.tensor([token for text_ids in ids for token in text_ids], dtype=torch.long),

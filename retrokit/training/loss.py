@@ -197,7 +197,7 @@ class InfoNCE(PreparedLoss):
         count = len(queries)
         candidates, candidate_ids, positive_columns = _gathered_documents(documents, document_ids, count)
         scores = self.scale * self._similarity[0].kernel(queries, candidates)
-        excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
+        excluded = self.known_pairs(query_ids, candidate_ids) | (candidate_ids < 0)
         if self.guide is not None:
             guide_queries, guide_documents = self._guided
             guide_candidates, _, _ = _gathered_documents(guide_documents, document_ids, count)
@@ -209,18 +209,13 @@ class InfoNCE(PreparedLoss):
         count = len(queries)
         candidates, candidate_ids, positive_columns = _gathered_queries(queries, query_ids)
         scores = self.scale * self._similarity[0].kernel(candidates, documents[:count]).T
-        excluded = self._known(candidate_ids, document_ids[:count]).T
+        excluded = self.known_pairs(candidate_ids, document_ids[:count]).T
         if self.guide is not None:
             guide_queries, guide_documents = self._guided
             guide_candidates, _, _ = _gathered_queries(guide_queries, query_ids)
             guide_scores = self.guide.similarity.kernel(guide_candidates, guide_documents[:count]).T
             excluded |= self.guide.nearer(guide_scores, positive_columns, excluded)
         return _cross_entropy(scores, excluded, positive_columns)
-
-    def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
-        """Which pairs are known positives, bool ``[nq, nd]``; none of a padded document."""
-        is_known: Tensor = self.known_pairs(query_ids, document_ids)
-        return is_known & (document_ids >= 0)[None, :]
 
 
 class Taught(InfoNCE):
@@ -298,14 +293,15 @@ class KnownPairs(nn.Module):
         self.register_buffer("starts", starts, persistent=False)
 
     def forward(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
-        """Bool ``[nq, nd]``, of the ids of queries (``records.text_id``), int64 ``[nq]``, and documents ``[nd]``."""
+        """Bool ``[nq, nd]``, of the ids of queries (``records.text_id``), int64 ``[nq]``, and documents ``[nd]``; −1 is
+        padding, and no positive."""
         codes = pair_codes(query_ids[:, None], document_ids[None, :]).flatten()
         index = self.starts.index_select(0, (codes >> self.shift).add_(self.half))
         is_known = torch.zeros_like(codes, dtype=torch.bool)
         for _ in range(self.longest):
             is_known |= self.positives.index_select(0, index) == codes
             index += 1
-        return is_known.view(len(query_ids), len(document_ids))
+        return is_known.view(len(query_ids), len(document_ids)) & (document_ids >= 0)
 
 
 class ScoredMSE(PreparedLoss):

@@ -132,7 +132,7 @@ def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None
 
 def _token_counts(tokenizer: Any, texts: list[str]) -> list[int]:
     if hasattr(tokenizer, "encode_batch"):
-        return [len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+        return [len(encoding.ids) for encoding in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
     return [len(ids) for ids in tokenizer(texts, truncation=False, verbose=False)["input_ids"]]
 
 

@@ -1,4 +1,4 @@
-"""AdamW for tables of embeddings, at the cost of the rows that a step touches: the result is dense AdamW's.
+"""AdamW for tables of embeddings on a CPU, at the cost of the rows that a step touches: the result is dense AdamW's.
 
 A row without a gradient still moves under AdamW, by decay and momentum. Until its next gradient it moves in one
 direction, ``m / √v``, by an amount that depends on the steps only. So a row is updated when it is needed, by two
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import get_total_norm
 
-_OF_ROWS, _OF_STEPS = ("mean", "square", "brought", "stepped"), ("decay", "drift", "fade")
+_STATE = ("mean", "square", "brought", "stepped", "decay", "drift", "fade")
 _AT_ONCE = 2**16  # numbers of rows, which stay in the processor's cache from one operation to the next
 
 
@@ -57,7 +57,7 @@ class _MeanOfRows(torch.autograd.Function):
         # of 16 bits, as most tables have, numpy sorts without comparing
         order = torch.from_numpy(ids.numpy().astype(np.min_scalar_type(ctx.shape[0])).argsort(kind="stable"))
         ids = ids[order]
-        text = torch.repeat_interleave(torch.arange(len(lengths), device=ids.device), lengths)[order]
+        text = torch.repeat_interleave(torch.arange(len(lengths)), lengths)[order]
         rows, counts = torch.unique_consecutive(ids, return_counts=True)
         # of a row: the sum over the texts that use it, of each by the share that one token has in its mean
         shares = lengths.to(gradient.dtype).reciprocal()[text]
@@ -69,54 +69,49 @@ class _MeanOfRows(torch.autograd.Function):
         return torch.sparse_coo_tensor(rows[None], row_gradients, ctx.shape, **options), None, None
 
 
-class Catchup:
-    """What AdamW does to a row without a gradient, from each step up to the present one.
+class TableRows:
+    """The state of one ``table [n, d]`` in AdamW's ``group``: moments, and up to which step each row and its moments
+    have been brought.
 
-    ``decay[s]`` is P(s, t), ``drift[s]`` C(s, t), ``fade[s]`` (β₁ / √β₂)^(t − s); t is the present step.
+    Of each step s up to the present one, t: ``decay[s]`` is P(s, t), ``drift[s]`` C(s, t), ``fade[s]``
+    (β₁ / √β₂)^(t − s).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: Tensor, group: dict[str, Any]) -> None:
+        self.table, self.group = table, group
+        self.mean = torch.zeros_like(table)
+        self.square = torch.zeros_like(table)
+        self.brought = torch.zeros(len(table), dtype=torch.int64)
+        self.stepped = torch.zeros_like(self.brought)
         self.decay = torch.ones(1, dtype=torch.float64)
         self.drift = torch.zeros(1, dtype=torch.float64)
         self.fade = torch.ones(1, dtype=torch.float64)
 
     @property
-    def step(self) -> int:
+    def present(self) -> int:
         """The present step, from 0."""
         return len(self.decay) - 1
 
-    def advance(self, lr: float, weight_decay: float, betas: tuple[float, float]) -> None:
-        """Go to the next step, which has this learning rate and decay."""
-        step, (beta1, beta2) = self.step + 1, betas
-        rate = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-        decay_factor = 1 - lr * weight_decay
+    def advance(self) -> float:
+        """Go to the next step, and return its rate."""
+        step, lr, (beta1, beta2) = self.present + 1, self.group["lr"], self.group["betas"]
+        rate: float = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        decay_factor = 1 - lr * self.group["weight_decay"]
         self.fade *= beta1 / beta2**0.5
         self.decay *= decay_factor
         self.drift = decay_factor * self.drift + rate * self.fade
         for name, first in (("decay", 1.0), ("drift", 0.0), ("fade", 1.0)):
             setattr(self, name, torch.cat([getattr(self, name), torch.tensor([first], dtype=torch.float64)]))
-
-
-class TableRows:
-    """The state of one ``table [n, d]`` in AdamW's ``group``: moments, and up to which step each row and its moments
-    have been brought."""
-
-    def __init__(self, table: Tensor, group: dict[str, Any]) -> None:
-        self.table, self.group = table, group
-        self.catchup = Catchup()
-        self.mean = torch.zeros_like(table)
-        self.square = torch.zeros_like(table)
-        self.brought = torch.zeros(len(table), dtype=torch.int64, device=table.device)
-        self.stepped = torch.zeros_like(self.brought)
+        return rate
 
     def moved(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Parts of the rows (each named once), and where those are at the present step."""
-        brought, stepped = self.brought[rows].cpu(), self.stepped[rows].cpu()
+        brought, stepped = self.brought[rows], self.stepped[rows]
         betas = self.group["betas"]
         # ε stands beside √v̂; the moments here are not corrected for their start at 0
         small = self.group["eps"] * torch.sqrt(1 - betas[1] ** stepped.double().clamp_min(1))
         faded = (betas[0] / betas[1] ** 0.5) ** (brought - stepped).double()
-        factors = small, self.catchup.decay[brought], self.catchup.drift[brought] * faded
+        factors = small, self.decay[brought], self.drift[brought] * faded
         for part, small_of_part, decay, drift in self._parts(rows, *map(self._column, factors)):
             divisor = self._root(self.square.index_select(0, part)).add_(small_of_part)
             drifts = self.mean.index_select(0, part).mul_(drift)
@@ -124,7 +119,7 @@ class TableRows:
 
     def bring(self, rows: Tensor | None = None) -> None:
         """Bring the rows, in any shape and order (default: all), up to the present step."""
-        behind = self.brought < self.catchup.step
+        behind = self.brought < self.present
         if rows is not None:
             is_named = torch.zeros_like(behind)
             is_named[rows] = True
@@ -132,16 +127,14 @@ class TableRows:
         rows = behind.nonzero().squeeze(1)
         for part, values in self.moved(rows):
             self.table.index_copy_(0, part, values)
-        self.brought[rows] = self.catchup.step
+        self.brought[rows] = self.present
 
     def step(self, rows: Tensor, gradient: Tensor) -> None:
         """One step with the gradient ``[len(rows), d]`` of the rows (each named once); the others follow later."""
         lr, decay, betas, eps = (self.group[name] for name in ("lr", "weight_decay", "betas", "eps"))
         self.bring(rows)
-        self.catchup.advance(lr, decay, betas)
-        step = self.catchup.step
+        rate, step = self.advance(), self.present
         correction = (1 - betas[1] ** step) ** 0.5
-        rate = lr * correction / (1 - betas[0] ** step)
         rested = (step - self.stepped[rows]).double()
         faded = [self._column(beta**rested) for beta in betas]
         for part, slope, mean_faded, square_faded in self._parts(rows, gradient, *faded):
@@ -165,7 +158,7 @@ class TableRows:
         return square.clamp_min_(torch.finfo(square.dtype).tiny).sqrt_()
 
     def _column(self, factors: Tensor) -> Tensor:
-        return factors.to(self.table.device, self.table.dtype).unsqueeze(1)
+        return factors.to(self.table.dtype).unsqueeze(1)
 
 
 class RowAdamW(torch.optim.AdamW):
@@ -207,7 +200,7 @@ class RowAdamW(torch.optim.AdamW):
         with torch.no_grad():
             for table, rows in self.tables.items():
                 originals[table] = table.clone()
-                for part, values in rows.moved(torch.arange(len(table), device=table.device)):
+                for part, values in rows.moved(torch.arange(len(table))):
                     table.index_copy_(0, part, values)
         try:
             yield
@@ -223,11 +216,7 @@ class RowAdamW(torch.optim.AdamW):
         for index, (table, _) in enumerate(self._placed()):
             if table in self.tables:
                 rows = self.tables[table]
-                state["tables"][index] = {
-                    "table": table.detach(),
-                    **{name: getattr(rows, name) for name in _OF_ROWS},
-                    **{name: getattr(rows.catchup, name) for name in _OF_STEPS},
-                }
+                state["tables"][index] = {"table": table.detach(), **{name: getattr(rows, name) for name in _STATE}}
         return state
 
     @torch.no_grad()
@@ -239,10 +228,8 @@ class RowAdamW(torch.optim.AdamW):
             table, group = placed[index]
             table.copy_(state["table"])
             rows = self.tables[table] = TableRows(table, group)
-            for name in _OF_ROWS:
-                getattr(rows, name).copy_(state[name])
-            for name in _OF_STEPS:
-                setattr(rows.catchup, name, state[name].cpu())
+            for name in _STATE:
+                setattr(rows, name, state[name])
 
     def _placed(self) -> Iterator[tuple[Tensor, dict[str, Any]]]:
         """The parameters in order, each with its group."""

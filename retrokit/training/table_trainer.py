@@ -28,7 +28,8 @@ class TableTrainer(FinetuneTrainer):
 
     def make_optimizer(self, groups: list[dict[str, Any]]) -> RowAdamW:
         _, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-        self.rows = RowAdamW(groups, **{name: value for name, value in options.items() if name != "fused"})
+        options.pop("fused", None)
+        self.rows = RowAdamW(groups, **options)
         return self.rows
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
@@ -46,9 +47,8 @@ class TableTrainer(FinetuneTrainer):
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
         """Update the batch's rows to the last step before the library reads them."""
-        weight = self.model[0].embedding.weight
         ids = torch.cat([inputs[role]["input_ids"] for role in ("query", "document")])
-        self.rows.bring(weight, ids.to(weight.device))
+        self.rows.bring(self.model[0].embedding.weight, ids)
         return super().training_step(model, inputs, *args)
 
     def measure(self) -> dict[str, float]:

@@ -148,5 +148,5 @@ def test_the_factors_follow_their_definition():
     rates = [_schedule(k - 1) * (1 - 0.999**k) ** 0.5 / (1 - 0.9**k) for k in range(1, 13)]
     for since in (0, 7, 12):
         drift = sum(rates[k - 1] * (0.9 / 0.999**0.5) ** (k - since) * np.prod(kept[k:]) for k in range(since + 1, 13))
-        assert state.catchup.decay[since].item() == pytest.approx(np.prod(kept[since:]), rel=1e-12)
-        assert state.catchup.drift[since].item() == pytest.approx(drift, rel=1e-12)
+        assert state.decay[since].item() == pytest.approx(np.prod(kept[since:]), rel=1e-12)
+        assert state.drift[since].item() == pytest.approx(drift, rel=1e-12)
