@@ -17,7 +17,6 @@ from retrokit.core.settings import (
 )
 from retrokit.llm.settings import Asking
 
-OUTPUT, FLAGS = "Write JSON lines to this file; -: standard output.", ("--output", "-o")
 SHARES = (0.8, 0.1, 0.1)
 SAMPLINGS = ("top", "random")
 POSITIVES = ("anchor", "paraphrase")
@@ -33,7 +32,7 @@ class PairSettings(Settings):
     """Pairs of which texts, and how many."""
 
     source: str = setting(help="JSON lines of texts; BEIR folder; -: standard input.", **_INPUT, reads=EITHER)
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     per_text: int = setting(1, "Pairs per text and epoch.", minimum=1)
     epochs: int = setting(1, _EPOCHS, minimum=1)
@@ -46,7 +45,7 @@ class MaskSettings(Settings):
     """Which texts are masked, and how much of them."""
 
     source: str = setting(help="JSON lines of pairs or texts; BEIR folder; -: standard input.", **_INPUT, reads=EITHER)
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     encoder: str = setting(help="Encoder whose tokenizer is used.", names="encoders")
     fraction: float = setting(0.15, "Share of the tokens to mask.", minimum=0, maximum=1)
@@ -87,7 +86,7 @@ class TeacherSettings(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     teacher: str = setting(
         help="Reranker, e.g. maxsim or a cross-encoder's folder.", flags=("--with",), names="rerankers,encoders"
@@ -105,7 +104,7 @@ class MixSettings(Settings):
         names="mixture",
         missing="a mixture needs at least one part",
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     field: str | None = setting(
         "source", "Add the part's name as this field; empty: none.", read=lambda text: text or None
@@ -125,7 +124,7 @@ class MinedFiles(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     sim: str | None = common("sim")
     corpus: str | None = setting(None, "Candidates: JSONL or BEIR folder. Default: the data's documents.", names="data")
@@ -185,7 +184,7 @@ class NearMissSettings(Settings):
         **_INPUT,
         reads=EITHER,
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     families: Sequence[str] = setting(
         "negation,binding,spatial", "Families, comma-separated.", read=listed, names="edits"
     )
@@ -220,7 +219,7 @@ class QuerySettings(Asking):
         metavar="CORPUS",
         names="data",
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     llm: str = setting(help="Language model, e.g. openai:MODEL,url=ADDRESS.", names="llms")
     types: Sequence[str] = setting(",".join(TYPES), "Types of queries, comma-separated.", read=listed)

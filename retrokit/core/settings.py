@@ -37,9 +37,9 @@ def local(path: Any) -> Any:
         return tuple(map(local, path))
     if not is_address(path):
         return path
-    from retrokit.core.registry import file_system_of
+    from retrokit.core.registry import file_system
 
-    return file_system_of(path).fetch(path)
+    return file_system().fetch(path)
 
 
 @dataclass(frozen=True)
@@ -461,6 +461,13 @@ COMMON = {
     param.name: param
     for param in (
         Param("output", MISSING, required=True, help="Folder to write.", flags=("--output", "-o")),
+        Param(
+            "output_lines",
+            "-",
+            help="JSON lines to write; - is standard output.",
+            flags=("--output", "-o"),
+            writes=FILE,
+        ),
         Param("seed", 0, help="Random seed.", minimum=0),
         Param(
             "device",

@@ -25,7 +25,7 @@ from retrokit.core.errors import Interrupted, RetrokitError, UsageError
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice, progress
 from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
-from retrokit.core.registry import Registry, file_system_of, parse_all
+from retrokit.core.registry import Registry, file_system, parse_all
 from retrokit.core.settings import is_address, taking
 from retrokit.core.version import DOCUMENTATION, __version__
 from retrokit.data import exports
@@ -68,23 +68,22 @@ def export(settings: ExportSettings) -> Export:
     output = _output_of(settings, shard, source)
     folder = Path(output)
     names = [*exports.WRITTEN, *(f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN)]
-    file_system = file_system_of(output) if is_address(output) else None
-    if file_system is not None:
-        folder = file_system.target(output, names if settings.overwrite else None)
+    files = file_system() if is_address(output) else None
+    if files is not None:
+        folder = files.target(output, names if settings.overwrite else None)
     check_folder(folder)
-    inputs = paths_in([source.path, settings.encoder])
 
     def check_former() -> None:
         open_export(folder)  # nothing else is replaced
-        check_replaceable(folder, names, inputs)
+        check_replaceable(folder, names, paths_in([source.path, settings.encoder]))
 
-    check = check_former if settings.overwrite or file_system is not None else None
-    making = folder_in_the_making(folder, check, exports.can_go_on)
+    is_replaced = settings.overwrite or files is not None
+    making = folder_in_the_making(folder, check_former if is_replaced else None, exports.can_go_on)
     try:
         with making as unfinished, encoders.showing_inputs(settings.show_inputs):
             note = _write_folder(unfinished, settings, source, shard)
-        if file_system is not None:
-            file_system.upload(folder, output, last=exports.NOTE)
+        if files is not None:
+            files.upload(folder, output, last=exports.NOTE)
     except RetrokitError as error:
         error.heard = None if shard is None else True  # it may be of this shard alone
         raise
