@@ -42,6 +42,8 @@ from retrokit.similarities.base import Role, Similarity
 
 __all__ = ["Export", "export", "open_export"]
 
+_NAMES = [*exports.WRITTEN, *(f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN)]
+"""Patterns of what an export, or one in shards, consists of."""
 Texts = Iterator[tuple[str, str]]
 """Identifiers and texts."""
 
@@ -66,24 +68,20 @@ def export(settings: ExportSettings) -> Export:
     check_names(settings)
     source = source_of(settings)
     output = _output_of(settings, shard, source)
-    folder = Path(output)
-    names = [*exports.WRITTEN, *(f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN)]
-    files = file_system() if is_address(output) else None
-    if files is not None:
-        folder = files.target(output, names if settings.overwrite else None)
+    folder = _folder_of(output, settings.overwrite)
     check_folder(folder)
 
     def check_former() -> None:
         open_export(folder)  # nothing else is replaced
-        check_replaceable(folder, names, paths_in([source.path, settings.encoder]))
+        check_replaceable(folder, _NAMES, paths_in([source.path, settings.encoder]))
 
-    is_replaced = settings.overwrite or files is not None
+    is_replaced = settings.overwrite or is_address(output)
     making = folder_in_the_making(folder, check_former if is_replaced else None, exports.can_go_on)
     try:
         with making as unfinished, encoders.showing_inputs(settings.show_inputs):
             note = _write_folder(unfinished, settings, source, shard)
-        if files is not None:
-            files.upload(folder, output, last=exports.NOTE)
+        if is_address(output):
+            file_system().upload(folder, output, last=exports.NOTE)
     except RetrokitError as error:
         error.heard = None if shard is None else True  # it may be of this shard alone
         raise
@@ -176,6 +174,13 @@ def _output_of(settings: ExportSettings, shard: _Shard | None, source: ExportedT
     if os.path.exists(Path(settings.output, exports.NOTE)):
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
     return f"{settings.output}/shard-{shard.number:05}-of-{shard.shards:05}"
+
+
+def _folder_of(output: str, overwrite: bool) -> Path:
+    """The folder to write; of an address a local one, which is uploaded."""
+    if not is_address(output):
+        return Path(output)
+    return Path(file_system().target(output, _NAMES if overwrite else None))
 
 
 def _write_folder(
