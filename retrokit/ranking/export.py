@@ -75,8 +75,8 @@ def export(settings: ExportSettings) -> Export:
         open_export(folder)  # nothing else is replaced
         check_replaceable(folder, _NAMES, paths_in([source.path, settings.encoder]))
 
-    is_replaced = settings.overwrite or is_address(output)
-    making = folder_in_the_making(folder, check_former if is_replaced else None, exports.can_go_on)
+    check = check_former if settings.overwrite or is_address(output) else None
+    making = folder_in_the_making(folder, check, exports.can_go_on)
     try:
         with making as unfinished, encoders.showing_inputs(settings.show_inputs):
             note = _write_folder(unfinished, settings, source, shard)
