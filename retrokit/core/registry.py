@@ -28,7 +28,7 @@ from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_line
 from retrokit.core.settings import Param as Param
-from retrokit.core.settings import Value, text_of
+from retrokit.core.settings import Value, fetchers, text_of
 
 if TYPE_CHECKING:  # its import is a fifth of the start
     from importlib.metadata import EntryPoint
@@ -573,6 +573,9 @@ def file_system() -> Any:
     returns the local folder to write; ``names`` are patterns of what may be replaced at the address, or ``None``.
     ``upload(folder, address, last)`` uploads that folder, the file ``last`` at the end."""
     return file_systems.create("any")
+
+
+fetchers.append(lambda address: file_system().fetch(address))
 
 
 def plugin_of(module: str) -> str | None:
