@@ -15,7 +15,6 @@ from retrokit.core.settings import (
     setting,
 )
 
-OUTPUT, FLAGS = "Write JSON lines to this file; -: standard output.", ("--output", "-o")
 SHARES = (0.8, 0.1, 0.1)
 POSITIVES = ("anchor", "paraphrase")
 BUDGET = 10_000_000  # tokens of prompts and answers, unless another number is given
@@ -28,7 +27,7 @@ class PairSettings(Settings):
     """Pairs of which texts, and how many."""
 
     source: str = setting(help="JSON lines of texts; BEIR folder; -: standard input.", **_INPUT, reads=EITHER)
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     per_text: int = setting(1, "Pairs per text and epoch.", minimum=1)
     epochs: int = setting(1, _EPOCHS, minimum=1)
@@ -41,7 +40,7 @@ class MaskSettings(Settings):
     """Which texts are masked, and how much of them."""
 
     source: str = setting(help="JSON lines of pairs or texts; BEIR folder; -: standard input.", **_INPUT, reads=EITHER)
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     encoder: str = setting(help="Encoder whose tokenizer is used.", names="encoders")
     fraction: float = setting(0.15, "Share of the tokens to mask.", minimum=0, maximum=1)
@@ -85,7 +84,7 @@ class MixSettings(Settings):
         names="mixture",
         missing="a mixture needs at least one part",
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     field: str | None = setting(
         "source", "Add the part's name as this field; empty: none.", read=lambda text: text or None
@@ -104,7 +103,7 @@ class NearMissSettings(Settings):
         **_INPUT,
         reads=EITHER,
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     families: Sequence[str] = setting(
         "negation,binding,spatial", "Families, comma-separated.", read=listed, names="edits"
     )

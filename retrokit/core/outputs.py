@@ -51,6 +51,8 @@ def check_folder(path: str | Path) -> None:
     Raises:
         DataError: it is a file, or nothing can be written there.
     """
+    if is_address(path):
+        return  # which is checked by what uploads the folder
     if os.path.lexists(path) and not os.path.isdir(path):
         raise DataError(path, "could not be written: it is not a folder")
     _check_place(Path(path) / "x")
@@ -126,8 +128,6 @@ def check_outputs(
     inputs = paths_in(arguments)
     names: dict[str, str | Path] = {}
     for path, kind in outputs:
-        if is_address(path):
-            continue
         if _is_updated(path, settings.get(kind)):
             check_file(path)
             continue

@@ -28,7 +28,7 @@ from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_line
 from retrokit.core.settings import Param as Param
-from retrokit.core.settings import Value, text_of
+from retrokit.core.settings import Value, fetchers, text_of
 
 if TYPE_CHECKING:  # its import is a fifth of the start
     from importlib.metadata import EntryPoint
@@ -224,6 +224,11 @@ class Spec:
         if self.bare:
             return ",".join(items)
         return f"{self.name}:{','.join(items)}" if items else self.name
+
+    @property
+    def path(self) -> str:
+        """Its parameter ``path``, or the empty text."""
+        return str(self.params.get("path", ""))
 
     def changed(self, **params: Value) -> Spec:
         """The same with these parameters in place of its own."""
@@ -560,15 +565,17 @@ class WordRegistry(Registry):
 
 
 file_systems = WordRegistry("file system", "retrokit.file_systems", [])
-"""What copies from and to addresses. Each makes an object with three methods: ``fetch(address)`` returns the path of a
-local copy; ``target(address, names)`` the local folder to write, where ``names`` are patterns of what may be replaced
-at the address, or ``None``; ``upload(folder, address, last)`` uploads that folder, the file ``last`` at the end."""
+"""What reads and writes addresses: one entry, ``any``."""
 
 
-def file_system_of(address: str) -> Any:
-    """That of the scheme of an address, or else the one called ``any``."""
-    scheme = address.partition("://")[0]
-    return file_systems.create(scheme if scheme in file_systems.names() else "any")
+def file_system() -> Any:
+    """What reads and writes addresses. ``fetch(address)`` returns the path of a local copy. ``target(address, names)``
+    returns the local folder to write; ``names`` are patterns of what may be replaced at the address, or ``None``.
+    ``upload(folder, address, last)`` uploads that folder, the file ``last`` at the end."""
+    return file_systems.create("any")
+
+
+fetchers.append(lambda address: file_system().fetch(address))
 
 
 def plugin_of(module: str) -> str | None:

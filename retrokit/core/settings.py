@@ -26,6 +26,10 @@ def text_of(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else addressed(str(value))
 
 
+fetchers: list[Callable[[str], str]] = []
+"""What copies the files at an address and returns the path of the copy. The registry of file systems adds it."""
+
+
 def is_address(path: object) -> bool:
     """Whether a path is an address such as ``s3://bucket/corpus.jsonl``."""
     return re.match("[a-z][a-z0-9+.-]+://.", str(path)) is not None
@@ -37,9 +41,7 @@ def local(path: Any) -> Any:
         return tuple(map(local, path))
     if not is_address(path):
         return path
-    from retrokit.core.registry import file_system_of
-
-    return file_system_of(path).fetch(path)
+    return fetchers[0](path)
 
 
 @dataclass(frozen=True)
@@ -461,6 +463,13 @@ COMMON = {
     param.name: param
     for param in (
         Param("output", MISSING, required=True, help="Folder to write.", flags=("--output", "-o")),
+        Param(
+            "output_lines",
+            "-",
+            help="JSON lines to write; - is standard output.",
+            flags=("--output", "-o"),
+            writes=FILE,
+        ),
         Param("seed", 0, help="Random seed.", minimum=0),
         Param(
             "device",

@@ -551,5 +551,5 @@ class Faults:
         ``{n}``; not within :func:`gathering`, whose caller does that."""
         if (count := self.counts[kind]) and not is_gathering():
             problem, line = self._first[kind]
-            where = named(self.path) if line is None else f"{named(self.path)}:{line}"
-            notice(f"{where}: {problem}; {effect.format(n=f'{count:,}')}", once=True)
+            fault = DataError(self.path, problem, line)
+            notice(f"{fault}; {effect.format(n=f'{count:,}')}", once=True)

@@ -162,7 +162,7 @@ def check_files(data: Sequence[str]) -> None:
     command imports its libraries. Not in one of several processes: the others would wait for it."""
     for spec in map(registry.parse, data) if os.environ.get("WORLD_SIZE", "1") == "1" else ():
         if spec.name == "jsonl":
-            check_exists(str(spec.params["path"]))
+            check_exists(spec.path)
 
 
 def read_pairs(data: Sequence[str]) -> list[Pair]:

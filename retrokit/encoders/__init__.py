@@ -85,7 +85,7 @@ class EncoderRegistry(SpecRegistry):
 
         spec = self.parse(spec)
         if spec.name == self.fallback:
-            check_is_there(str(spec.params["path"]))
+            check_is_there(spec.path)
 
     def options(self, spec: Spec) -> dict[str, Any]:
         """All parameters that its target takes."""

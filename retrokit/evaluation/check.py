@@ -179,7 +179,7 @@ def _checked_test(spec: str, settings: CheckSettings, encoder: Encoder | None) -
 
 
 def _checked_training(spec: str, settings: CheckSettings, encoder: Encoder | None) -> tuple[Source, CheckedData]:
-    path = str(training_data.parse(spec).params.get("path", ""))
+    path = training_data.parse(spec).path
     try:
         labelled = check_labelled(read_labelled(path), settings.examples) if Path(path).is_file() else None
     except (DataError, UsageError):

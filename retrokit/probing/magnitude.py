@@ -580,7 +580,7 @@ def _read_tasks(settings: MagnitudeSettings) -> list[Retrieval]:
     tasks = []
     for spec in settings.on:
         parsed = evaluation.registry.parse(spec)
-        path = str(parsed.params.get("path", ""))
+        path = parsed.path
         if settings.without_labels and parsed.name == "beir" and Path(path).is_dir() and not has_judgements(path):
             tasks.append(Retrieval(read_unjudged(path)))
             tasks[-1].spec = str(parsed)

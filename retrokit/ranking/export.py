@@ -25,7 +25,7 @@ from retrokit.core.errors import Interrupted, RetrokitError, UsageError
 from retrokit.core.files import check_exists, digest, read_lines
 from retrokit.core.notices import notice, progress
 from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
-from retrokit.core.registry import Registry, file_system_of, parse_all
+from retrokit.core.registry import Registry, file_system, parse_all
 from retrokit.core.settings import is_address, taking
 from retrokit.core.version import DOCUMENTATION, __version__
 from retrokit.data import exports
@@ -42,6 +42,8 @@ from retrokit.similarities.base import Role, Similarity
 
 __all__ = ["Export", "export", "open_export"]
 
+_NAMES = [*exports.WRITTEN, *(f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN)]
+"""Patterns of what an export, or one in shards, consists of."""
 Texts = Iterator[tuple[str, str]]
 """Identifiers and texts."""
 
@@ -66,25 +68,20 @@ def export(settings: ExportSettings) -> Export:
     check_names(settings)
     source = source_of(settings)
     output = _output_of(settings, shard)
-    folder = Path(output)
-    names = [*exports.WRITTEN, *(f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN)]
-    file_system = file_system_of(output) if is_address(output) else None
-    if file_system is not None:
-        folder = file_system.target(output, names if settings.overwrite else None)
+    folder = _folder_of(output, settings.overwrite)
     check_folder(folder)
-    inputs = paths_in([source.path, settings.encoder, settings.only])
 
     def check_former() -> None:
         open_export(folder)  # nothing else is replaced
-        check_replaceable(folder, names, inputs)
+        check_replaceable(folder, _NAMES, paths_in([source.path, settings.encoder, settings.only]))
 
-    check = check_former if settings.overwrite or file_system is not None else None
+    check = check_former if settings.overwrite or is_address(output) else None
     making = folder_in_the_making(folder, check, exports.can_go_on)
     try:
         with making as unfinished, encoders.showing_inputs(settings.show_inputs):
             note = _write_folder(unfinished, settings, source, shard)
-        if file_system is not None:
-            file_system.upload(folder, output, last=exports.NOTE)
+        if is_address(output):
+            file_system().upload(folder, output, last=exports.NOTE)
     except RetrokitError as error:
         error.heard = None if shard is None else True  # it may be of this shard alone
         raise
@@ -187,6 +184,13 @@ def _output_of(settings: ExportSettings, shard: _Shard | None) -> str:
     if os.path.exists(Path(settings.output, exports.NOTE)):
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
     return f"{settings.output}/shard-{shard.number:05}-of-{shard.shards:05}"
+
+
+def _folder_of(output: str, overwrite: bool) -> Path:
+    """The folder to write; of an address a local one, which is uploaded."""
+    if not is_address(output):
+        return Path(output)
+    return Path(file_system().target(output, _NAMES if overwrite else None))
 
 
 def _write_folder(

@@ -132,7 +132,7 @@ class VerifySettings(Settings):
 
     folder: str = setting(help=_JUDGE, argument=True, metavar="RUN", names="runs")
     pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True, reads=FILE)
-    output: str = common("output", default="-", help="JSON lines to write; - is standard output.", writes=FILE)
+    output: str = common("output_lines")
     threshold: float | None = setting(None, "Lowest accepted score. Default: the calibrated one.", canonical=float)
     keep: str = setting("all", "Lines to write.", choices=KEEP)
     _: KW_ONLY

@@ -123,7 +123,7 @@ def _test_of(task: str) -> str:
         return TEST_SPLIT
     spec = registry.parse(task)
     if spec.name in ("beir", DOCSTRINGS) and "split" in spec.params:
-        path = str(built_in_folder(task) or spec.params["path"])
+        path = str(built_in_folder(task) or spec.path)
         if os.path.isdir(path) and "test" in splits_of(path):
             other_params = {name: value for name, value in spec.params.items() if name != "split"}
             return str(replace(spec, params=other_params))

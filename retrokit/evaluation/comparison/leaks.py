@@ -61,7 +61,7 @@ def _training_data(trained_on: Sequence[str], specs: Sequence[str]) -> dict[str,
 
 def _sources_of_run(spec: str) -> list[Source]:
     """The training data of the encoder of that spec, if it is a model folder and they are available."""
-    path = str(encoders.registry.parse(spec).params.get("path", ""))
+    path = encoders.registry.parse(spec).path
     identity = read_run(path).identity if path and is_run(path) else {}
     names = identity.get("data", [])
     if not names:

@@ -45,7 +45,7 @@ def training_of(spec: str) -> Training | None:
     if encoders.registry.entry(parsed.name).param("seed") is not None:
         plain, seed = _without_seed(parsed)
         return Training(None, _digest(plain), str(seed))
-    path = str(parsed.params.get("path", ""))
+    path = parsed.path
     if parsed.name != encoders.registry.fallback or not path or not is_run(path):
         return None
     run = read_run(path).finished(path)

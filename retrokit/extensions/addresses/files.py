@@ -29,7 +29,7 @@ atexit.register(_in_use.close)  # without a cache, copies are temporary
 
 
 class Files:
-    """The file systems of fsspec, as :data:`retrokit.core.registry.file_systems` describes them."""
+    """The file systems of fsspec, as :func:`retrokit.core.registry.file_system` describes them."""
 
     def fetch(self, address: str) -> str:
         """The path of a local copy of a file, a folder, or the files of a pattern with ``*``.

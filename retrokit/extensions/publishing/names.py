@@ -22,7 +22,7 @@ def hub_id(encoder: str) -> str | None:
         spec = encoders.registry.parse(encoder)
     except UsageError:
         return None
-    path = MINILM_ID if spec.name == "minilm" else str(spec.params.get("path", ""))
+    path = MINILM_ID if spec.name == "minilm" else spec.path
     return path if is_on_hub(path) else None
 
 

@@ -109,7 +109,7 @@ def _training_tasks(run: Run) -> set[str] | None:
     tasks: set[str] = set()
     unknown = []
     for spec in run.identity.get("data", ()):
-        path = str(training_data.parse(spec).params.get("path", ""))
+        path = training_data.parse(spec).path
         names = tasks_by_data.get((data_set_of(training_data, spec) or f"mteb/{path}").lower(), set())
         tasks |= names
         if not names:

@@ -120,7 +120,7 @@ def probe_layers(settings: LayerSettings) -> LayerProbe:
     for encoder in encoders_of(settings):
         similarity: Similarity = similarities.registry.create(settings.sim) if settings.sim else encoder.similarity
         views = layers(encoder)
-        path = str(encoder_names.registry.parse(encoder.spec).params.get("path", ""))
+        path = encoder_names.registry.parse(encoder.spec).path
         start = settings.start or starting_encoder(Path(path))
         moved: list[float | None] = [None] * len(views)
         if start is not None:

@@ -631,7 +631,7 @@ def _ids_of_crops(texts: Set[str], stored: Export, data: Sequence[str]) -> dict[
     """
     ids: dict[str, str] = {}
     for spec in map(source_registry.parse, data):
-        path = str(spec.params.get("path", ""))
+        path = spec.path
         if texts and spec.name == "jsonl" and path != "-":
             ids |= _ids_of_crops_in(path, texts, stored)
     return ids

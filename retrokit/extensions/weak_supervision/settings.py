@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.augmentation.settings import OUTPUT
-from retrokit.core.settings import EITHER, FILE, Settings, common, listed, number_or, setting
+from retrokit.core.settings import EITHER, Settings, common, listed, number_or, setting
 from retrokit.llm.settings import Asking
 
 NONE = "none"
@@ -27,7 +26,7 @@ class QuerySettings(Asking):
         metavar="CORPUS",
         names="data",
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     llm: str = setting(help="Language model, e.g. openai:MODEL,url=ADDRESS.", names="llms")
     types: Sequence[str] = setting(",".join(TYPES), "Types of queries, comma-separated.", read=listed)
@@ -70,7 +69,7 @@ class MinedFiles(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     sim: str | None = common("sim")
     corpus: str | None = setting(None, "Candidates: JSONL or BEIR folder. Default: the data's documents.", names="data")
@@ -126,7 +125,7 @@ class TeacherSettings(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
     )
-    output: str = common("output", default="-", help=OUTPUT, writes=FILE)
+    output: str = common("output_lines")
     _: KW_ONLY
     teacher: str = setting(
         help="Reranker, e.g. maxsim or a cross-encoder's folder.", flags=("--with",), names="rerankers,encoders"

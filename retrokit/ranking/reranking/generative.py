@@ -214,8 +214,7 @@ class DecoderBeginning:
         if spec.name != "model" or len(spec.params) > 1:
             raise UsageError(f"{base}: a decoder to start from is a folder or a hub id, without options")
         options = self.form, self.template, self.instruction, self.yes, self.no
-        path = str(spec.params["path"])
-        loaded: CrossEncoder = generative(path, *options, None, max_length, "fp32", device, "bge").model
+        loaded: CrossEncoder = generative(spec.path, *options, None, max_length, "fp32", device, "bge").model
         return loaded
 
 

@@ -254,7 +254,7 @@ class Beginning:
         ``AutoModelForSequenceClassification``. Raises :class:`UsageError` for an encoder that is no transformer, and as
         :func:`cross_encoder`."""
         spec = encoders.registry.parse(base)
-        path = str(spec.params.get("path", ""))
+        path = spec.path
         if spec.name == "model" and _scores_pairs(path):
             if len(spec.params) > 1:
                 raise UsageError(f"{base}: a cross-encoder to start from has no options; give only {path}")
