@@ -3,8 +3,8 @@
     python examples/embed_with_spark.py data/mine/corpus.jsonl minilm vectors
     retrokit vectors adopt vectors minilm --on data/mine/corpus.jsonl -o exported/documents
 
-Two local workers embed. A task loads the encoder, and embeds one portion. Spark runs the task of a lost worker again.
-Needs the package pyspark, and Java 17.
+Two local workers embed. A task loads the encoder, and embeds one portion. The vectors agree with those of
+``retrokit export`` to rounding, not to the bit. Needs the package pyspark, and Java 17.
 """
 
 import argparse
@@ -38,12 +38,12 @@ def main() -> None:
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
-        "spark.sql.execution.arrow.maxRecordsPerBatch": CHUNK,  # the bits are those of retrokit export
+        "spark.sql.execution.arrow.maxRecordsPerBatch": CHUNK,
         "spark.ui.enabled": False,
     }
     spark = SparkSession.builder.master(options.master).config(map=settings).getOrCreate()
     documents = [{"id": document.id, "text": document.full_text} for document in read_corpus(options.corpus)]
-    texts = spark.createDataFrame(pyarrow.Table.from_pylist(documents))  # a batch is a partition
+    texts = spark.createDataFrame(pyarrow.Table.from_pylist(documents))
     embedded = texts.mapInArrow(embed, "id string, embedding array<float>")
     embedded.write.parquet(options.output)
     spark.stop()

@@ -277,9 +277,10 @@ class Prepared:
     def canaries(self, texts: Sequence[str]) -> dict[str, Any]:
         """The texts, of documents in chunks the first chunk of each, with their raw embeddings."""
         encoder = self._encoder
-        if self.has_chunks and self._embeddings.chunks is not None:
-            encoder = self._embeddings.chunks.encoder
-            texts = [self._embeddings.chunks.split([text])[0][0] for text in texts]
+        chunks = self._embeddings.chunks
+        if self.has_chunks and chunks is not None:
+            encoder = chunks.encoder
+            texts = [chunks.split([text])[0][0] for text in texts]
         raw = self._embeddings.embed(texts, self._role, chunks=self.has_chunks)
         rows = [[float(f"{number:.9g}") for number in row] for row in raw.tolist()]  # float32 to the bit
         return asdict(Canaries(self._role, encoder.prompts[self._role], list(texts), rows))
@@ -340,8 +341,7 @@ class Prepared:
         columns = f"[:, :{self._dims}]" if self._dims else ""
         precision = f", {self._precision!r}" if self._precision != "auto" else ""
         # the encoder's own may have learned something
-        is_own = encoder.similarity.spec == spec
-        similarity = "encoder.similarity" if is_own else f"retrokit.similarity({spec!r})"
+        similarity = "encoder.similarity" if encoder.similarity.spec == spec else f"retrokit.similarity({spec!r})"
         imports, expression = "", f'{similarity}.prepare(raw, "query")'
         if self._one_length:
             imports, expression = "import torch\n", f"torch.nn.functional.pad({expression}, (0, 1))"

@@ -210,11 +210,22 @@ def test_another_library_gives_the_vectors_of_the_folder(
     np.testing.assert_allclose(pooled(folder, tokens, mask), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
+class TokenEmbeddings(torch.nn.Module):
+    """A model with tensors in and a tensor out, as a graph has them."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> Any:
+        return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+
+
 def token_embeddings_in_onnx(model: Any, ids: np.ndarray, mask: np.ndarray, file: Path) -> np.ndarray:
     """The token embeddings ``[n, tokens, d]`` of a graph that PyTorch writes, computed by ONNX Runtime."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
     names = ["input_ids", "attention_mask"]
     arrays = (torch.from_numpy(ids), torch.from_numpy(mask))
-    torch.onnx.export(model, arrays, file, input_names=names, dynamo=False)
+    torch.onnx.export(TokenEmbeddings(model), arrays, file, input_names=names, dynamo=False)
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, dict(zip(names, (ids, mask), strict=True)))[0])
