@@ -271,7 +271,7 @@ class Taught(InfoNCE):
 
 
 class KnownPairs(nn.Module):
-    """Tells which pairs of texts are known positives, in a time that does not grow with their number.
+    """Which pairs of texts are known positives, in a time that does not grow with their number.
 
     A code's first bits lead to the first of the sorted codes that may equal it. Those of texts' ids are like random
     numbers, so that a few have the same first bits.
@@ -283,8 +283,8 @@ class KnownPairs(nn.Module):
     def __init__(self, positives: Tensor) -> None:
         super().__init__()
         bits = (2 * len(positives)).bit_length() or 1
-        self.shift, self.half = 64 - bits, 2**bits // 2
-        starts = torch.searchsorted(positives, torch.arange(-self.half, self.half) << self.shift)
+        self.shift, self.offset = 64 - bits, 2**bits // 2
+        starts = torch.searchsorted(positives, torch.arange(-self.offset, self.offset) << self.shift)
         self.longest = int(starts.diff(append=torch.tensor([len(positives)])).max())
         self.positives: Tensor
         self.starts: Tensor
@@ -296,7 +296,7 @@ class KnownPairs(nn.Module):
         """Bool ``[nq, nd]``, of the ids of queries (``records.text_id``), int64 ``[nq]``, and documents ``[nd]``; −1 is
         padding, and no positive."""
         codes = pair_codes(query_ids[:, None], document_ids[None, :]).flatten()
-        index = self.starts.index_select(0, (codes >> self.shift).add_(self.half))
+        index = self.starts.index_select(0, (codes >> self.shift).add_(self.offset))
         is_known = torch.zeros_like(codes, dtype=torch.bool)
         for _ in range(self.longest):
             is_known |= self.positives.index_select(0, index) == codes

@@ -257,10 +257,12 @@ def _run(plan: StudyPlan, step: Step) -> int:
             signal.signal(number, lambda received, frame: child.send_signal(signal.SIGTERM))
         threading.Thread(target=_watch, args=(child,), daemon=True).start()
         text, _ = child.communicate()
-    if step.prints and child.returncode == 0:
+    code = child.returncode
+    assert code is not None
+    if step.prints and code == 0:
         with writing(step.output) as file:
             file.write(text.decode())
-    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+    return code if code >= 0 else 128 - code
 
 
 def _command(words: Sequence[str], step: Step, log: IO[bytes]) -> subprocess.Popen[bytes] | ForkedCommand:

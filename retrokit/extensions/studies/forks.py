@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from retrokit.core.registry import importing
 
@@ -124,13 +124,14 @@ def _become(client: socket.socket) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for stream, file in enumerate((nothing, log, log)):
             os.dup2(file, stream)
-        asked = json.loads(message)
-        os.chdir(asked["folder"])
-        sys.argv = ["retrokit", *asked["words"]]
+        request = json.loads(message)
+        os.chdir(request["folder"])
+        sys.argv = ["retrokit", *request["words"]]
         return
     os.close(log)
     end = os.pidfd_open(command)
-    while end not in select.select([client, end], [], [])[0]:
+    sources: list[Any] = [client, end]
+    while end not in select.select(sources, [], [])[0]:
         os.kill(command, int.from_bytes(client.recv(1)) or signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
     client.send(str(code).encode())
