@@ -15,7 +15,7 @@ import pytest
 
 from retrokit import cli
 from retrokit.cli.root import application
-from retrokit.core.settings import FOLDER
+from retrokit.core.settings import FOLDER, FOLDER_OR_ADDRESS
 from retrokit.data.jsonl import write_jsonl
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -261,7 +261,7 @@ def test_no_output_replaces_an_input(typed: Typed, command: str) -> None:
                 assert code == 2, (option, name, err)
                 assert err.startswith(f"retrokit: {name}: "), err
                 assert err.count("\n") == 1
-                if kind != FOLDER and Path(path).is_file():
+                if kind not in (FOLDER, FOLDER_OR_ADDRESS) and Path(path).is_file():
                     assert "is an input too (in/" in err
             Path(f"link{number}").unlink()
         for other in OUTPUTS[command]:

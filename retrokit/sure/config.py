@@ -49,7 +49,7 @@ class SureConfig(Asking):
         None, "BEIR folder with judgements, or a BEIR set's name.", argument=True, metavar="DATA"
     )
     llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS.", names="llms")
-    output: str | None = common("output", default=None, help="Folder to write.", writes=FOLDER)
+    output: str | None = common("output", default=None, writes=FOLDER)
     split: str = setting("test", "Split whose queries are used.")
     queries: str | None = setting(None, "JSON lines of id, text, passage_id; replaces DATA.", reads=FILE)
     passages: str | None = setting(None, "JSON lines of id, text and optionally title.", reads=FILE)
