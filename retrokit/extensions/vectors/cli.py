@@ -60,8 +60,8 @@ def identify(settings: IdentifySettings, as_json: bool = common("as_json")) -> N
     length, binary vectors. Give what you suspect as a candidate, such as minilm,max_length=512.
 
     Up to 5,000 rows are all embedded, and the answer is by row. Of a larger table, a random sample, the most doubtful
-    rows, and some of those inferred from their vectors are. Shares then have exact 95% intervals. Edited texts, cuts and
-    prompts of weak effect are missed among rows that were not embedded; --rows says which these are.
+    rows, and some of those inferred from their vectors are. Shares then have exact 95% intervals. Edited texts, cuts
+    and prompts of weak effect are missed among rows that were not embedded. --rows marks these.
     """
     from retrokit.extensions.vectors.identification import identify
 
