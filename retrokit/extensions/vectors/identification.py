@@ -5,6 +5,7 @@ random sample is embedded by each candidate as it is. A row is explained if the 
 that fp32 and bf16 differ by on these texts. (3) Rows without an explanation are tried with one change of the input at a
 time (prompt, role, pooling, length); what explains one of them is computed for all of them. (4) Outside the sample,
 a discriminant, learned from the sample's texts under the changes, infers the explanation of rows of which it is sure.
+Some of these are embedded, and all explanations of a variant are dropped if they disagree.
 (5) Of the rest, the rows whose vector a ridge regression on the words of their texts predicts worst are embedded, up to
 a budget. Other rows have no explanation, and the output says which rows these are.
 
@@ -48,7 +49,6 @@ from retrokit.similarities.base import Role
 NONE = "none of these"
 BUDGET = 5000  # texts that are embedded of a larger table
 TRIED = 48  # rows without an explanation on which a change is tried
-ROUNDS = 3  # times that changes are tried on what is left
 EXACT, SERVICE, COARSE = 1e-5, 5e-4, 1e-3
 """Cosine distances within which a vector is the same: at least; by a service, whose rounding cannot be measured; and of
 a row in int8."""
@@ -64,9 +64,9 @@ PROMPTS = (
 )
 """Prompts of models in use (E5, Nomic, BGE, EmbeddingGemma)."""
 WORDS = 4096  # features of a text
-LEARNED, SURE, AGREEING = 200, 0.99, 0.99
-"""Texts that a discriminant learns a change from; the least posterior of an inferred explanation; and the least share
-of the sample on which it must be right."""
+LEARNED, VERIFIED, SURE, AGREEING = 200, 200, 0.99, 0.99
+"""Texts that a discriminant learns a change from; inferred rows that are embedded to verify it; the least posterior of
+an inferred explanation; and the least share of rows on which it must be right."""
 NEIGHBOURS, COMPARED = 10, 2000  # of a row; rows of the sample that are compared
 DRAWS, ALPHA = 200, 0.01
 
@@ -75,16 +75,10 @@ Embed = Callable[[Sequence[str]], np.ndarray]
 
 @dataclass(frozen=True)
 class Variant:
-    """A candidate as it is (``change`` is empty), or with one change of its input; ``embed`` gives raw vectors."""
+    """A candidate as it is, or with one change of its input; ``embed`` gives raw vectors."""
 
-    candidate: str
-    change: str
+    name: str
     embed: Embed
-
-    @property
-    def name(self) -> str:
-        """What the result calls it."""
-        return f"{self.candidate}, {self.change}" if self.change else self.candidate
 
 
 @dataclass(frozen=True)
@@ -170,18 +164,20 @@ def identify(settings: IdentifySettings) -> Identification:
     """
     check_settings(settings)
     specs = parse_all([(encoders.registry, spec) for spec in settings.candidates])
+    if len({*specs}) < len(specs):
+        raise UsageError("`candidates=`: names an encoder twice; give each once")
     table = read_table(settings.table, settings.texts)
     searched = [(task, _rows_of(task, table)) for task in retrieval_tasks(settings.on, "on", settings.device)]
     evidence = _Evidence(settings, table, specs)
     random = np.random.default_rng(settings.seed)
     count = len(table.ids)
-    everything = settings.all_ or count <= BUDGET
-    sample = np.sort(random.permutation(count)[: count if everything else settings.sample])
+    sample = np.sort(random.permutation(count)[: count if count <= BUDGET else settings.sample])
     evidence.explain(sample)
     flagged = sample[:0]
     inferred: dict[int, int] = {}
-    if not everything:
+    if len(sample) < count:
         flagged, inferred = _outside(evidence, sample)
+        _verify(evidence, inferred, random)
         evidence.explain(flagged)
     return _Report(settings, evidence, sample, flagged, inferred).write(searched)
 
@@ -235,9 +231,9 @@ class _Evidence:
             if encoder.dimension < self.dimension:
                 problem = f"gives {encoder.dimension} dimensions, and {table.path} has {self.dimension}"
                 raise UsageError(f"{encoder.spec}: {problem}; leave it out")
-            self.variants.append(Variant(encoder.name, "", _embedding(encoder)))
+            self.variants.append(Variant(encoder.name, _embedding(encoder)))
             changes = _changes(spec, encoder, settings.device)
-            self.untried += [Variant(encoder.name, change, embed) for change, embed in changes]
+            self.untried += [Variant(f"{encoder.name}, {change}", embed) for change, embed in changes]
         self._ask = _embedding(loaded[0], "query")
         self.tolerance = _rounding(loaded[0], table.texts)
         self.candidates = len(specs)
@@ -253,13 +249,13 @@ class _Evidence:
     def explain(self, rows: np.ndarray) -> None:
         """Embed ``rows`` by all candidates, and those without an explanation with changes."""
         for index in range(self.candidates):
-            self._embed(index, rows)
-        for turn in range(ROUNDS + 1):
+            self.measure(index, rows)
+        while True:
             unexplained = self._unexplained(rows)
             for index in range(self.candidates, len(self.variants)):
-                self._embed(index, unexplained)
+                self.measure(index, unexplained)
             unexplained = self._unexplained(unexplained)
-            if turn == ROUNDS or not unexplained.size or not self._try(unexplained):
+            if not unexplained.size or not self._try(unexplained):
                 break
 
     def _try(self, rows: np.ndarray) -> bool:
@@ -279,7 +275,8 @@ class _Evidence:
         least = np.min([distances[rows] for distances in self.distances], axis=0)
         return rows[least > self._tolerances[rows]]
 
-    def _embed(self, index: int, rows: np.ndarray) -> None:
+    def measure(self, index: int, rows: np.ndarray) -> None:
+        """Embed ``rows`` by a variant, unless they were."""
         rows = rows[np.isinf(self.distances[index][rows])]
         if rows.size:
             self.distances[index][rows] = self._measure(self.variants[index], rows)
@@ -348,7 +345,7 @@ class Traits:
         bits = np.ascontiguousarray(vectors).view(np.uint32)
         with np.errstate(over="ignore"):
             is_half = (vectors.astype(np.float16) == vectors).all(axis=1)
-        storage = np.where(_is_quantised(vectors, widths), "int8", np.full(len(vectors), "", dtype="<U8"))
+        storage = np.where(_is_quantised(vectors, widths), "int8", "").astype("<U8")
         storage[is_half] = "float16"
         storage[(bits & 0xFFFF == 0).all(axis=1)] = "bfloat16"
         return cls(widths, is_unit, storage)
@@ -436,38 +433,43 @@ def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[
     surprise = 1 - np.einsum("nd,nd->n", _unit(predicted), evidence.units)
     posteriors = _posteriors(evidence, sample, predicted)
     doubt = posteriors[1:].max(axis=0, initial=0)
-    left = BUDGET - evidence.texts_embedded - TRIED * len(evidence.untried)
-    budget = max(0, left // len(evidence.variants))
     is_sure = doubt >= SURE
+    left = BUDGET - evidence.texts_embedded - TRIED * len(evidence.untried) - 2 * VERIFIED * is_sure.any()
     order = np.argsort(np.where(is_sure, 0, -surprise - doubt))
-    flagged = order[np.cumsum(~np.isin(order, sample)) <= budget]
+    flagged = order[np.cumsum(~np.isin(order, sample)) <= left // len(evidence.variants)]
     rows = np.setdiff1d(np.flatnonzero(is_sure), np.union1d(flagged, sample))
     return flagged, dict(zip(rows.tolist(), posteriors[:, rows].argmax(axis=0).tolist(), strict=True))
 
 
+def _verify(evidence: _Evidence, inferred: dict[int, int], random: np.random.Generator) -> None:
+    """Embed some of the rows of each inferred variant. Leaves only rows of variants that are right, not embedded."""
+    for index in {*inferred.values()}:
+        rows = [row for row, variant in inferred.items() if variant == index]
+        embedded = random.permutation(rows)[:VERIFIED]
+        evidence.measure(0, embedded)
+        evidence.measure(index, embedded)
+        is_right = evidence.explaining()[index, embedded].mean() >= AGREEING
+        for row in embedded.tolist() if is_right else rows:
+            del inferred[row]
+
+
 def _posteriors(evidence: _Evidence, sample: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """The posterior of each variant for each row, ``[variants, n]``, from the vector less what its text predicts; all
-    are 0 if the discriminant is wrong on too many rows of the sample."""
+    """The posterior of each variant for each row, ``[variants, n]``, from the vector less what its text predicts."""
     explaining = evidence.explaining()[:, sample]
     truth = np.where(explaining.any(axis=0), explaining.argmax(axis=0), -1)
     posteriors = np.zeros((len(evidence.variants), len(predicted)))
     classes = [index for index in range(len(evidence.variants)) if index == 0 or (truth == index).any()]
     if len(classes) < 2:
         return posteriors
-    learned, tested = sample[::2], np.arange(1, len(sample), 2)
     features, labels = [], []
     for index in classes:
-        rows = learned if index == 0 else learned[:LEARNED]
+        rows = sample if index == 0 else sample[:: max(1, len(sample) // LEARNED)]
         features.append(_unit(evidence.embed(evidence.variants[index], rows)) - predicted[rows])
         labels += [index] * len(rows)
     priors = np.array([np.mean(truth == index) + 1 / len(sample) for index in classes])
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=priors / priors.sum())
     model.fit(np.concatenate(features), labels)
     posteriors[classes] = model.predict_proba(evidence.units - predicted).T
-    sure = posteriors[1:, sample[tested]].max(axis=0) >= SURE
-    chosen = posteriors[:, sample[tested]].argmax(axis=0)
-    if np.mean(chosen[sure] == truth[tested][sure]) < AGREEING:
-        posteriors[:] = 0
     return posteriors
 
 

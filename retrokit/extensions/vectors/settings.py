@@ -174,8 +174,7 @@ class IdentifySettings(Settings):
     )
     _: KW_ONLY
     texts: str | None = setting(None, "Texts by id: JSON lines or a BEIR folder. Default: the table's.", names="data")
-    sample: int = setting(1000, "Embed N random rows of a table with more than 5,000.", minimum=100)
-    all_: bool = setting(False, "Embed all rows.", flags=("--all",))
+    sample: int = setting(1000, "Embed N random rows of a table with more than 5,000, or all.", minimum=100)
     rows: str | None = setting(None, "Write the explanation of each row as JSON lines.", writes=FILE)
     again: str | None = setting(None, "Write the ids of rows to embed again, for export --only.", writes=FILE)
     on: Sequence[str] = common("on", default=(), help="Measure stored and repaired vectors on this task. Repeatable.")

@@ -55,7 +55,7 @@ def read_table(path: str, texts: str | None) -> StoredTable:
     folder = Path(path)
     if (folder / NOTE).is_file() or any(folder.glob(SHARDS)):
         return _of_export(open_export(path), texts)
-    return _with_texts(_collected(path, _entries(path)), texts)
+    return _with_texts(_collected(path, _entries(path), texts is None), texts)
 
 
 def _entries(path: str) -> Iterator[Entry]:
@@ -72,7 +72,7 @@ def _entries(path: str) -> Iterator[Entry]:
 def _arrow_rows(path: str, suffix: str) -> Iterator[Row]:
     """The rows of a file of pyarrow, or of a table of LanceDB."""
     import pyarrow
-    from pyarrow import feather, parquet
+    from pyarrow import ipc, parquet
 
     try:
         if suffix == ".lance":
@@ -80,7 +80,10 @@ def _arrow_rows(path: str, suffix: str) -> Iterator[Row]:
         elif suffix == ".parquet":
             table = parquet.read_table(path)
         else:
-            table = feather.read_table(path)
+            with open(path, "rb") as stream:
+                is_file = stream.read(6) == b"ARROW1"
+                stream.seek(0)
+                table = (ipc.open_file(stream) if is_file else ipc.open_stream(stream)).read_all()
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise DataError(path, f"could not be read ({first_line(error)})") from error
     batches = table.to_batches(max_chunksize=8192)
@@ -108,8 +111,6 @@ def _of_rows(rows: Iterator[Row]) -> Iterator[Entry]:
             if len(vector) != 1:
                 raise row.wrong(f"field {name!r} has {len(vector)} vectors: {fields_of(vector)}; keep one")
             (vector,) = vector.values()
-        if isinstance(vector, str):
-            vector = _numbers(row, name, vector)
         fields = row
         if isinstance(row.get("payload"), dict):
             fields = Row(row["payload"], row.path, row.line)
@@ -117,13 +118,6 @@ def _of_rows(rows: Iterator[Row]) -> Iterator[Entry]:
         if any(fields.get(key) is not None for key in TEXTS):
             text = f"{fields.text('title', '')} {fields.content}".strip()
         yield row.line, row.id, vector, text
-
-
-def _numbers(row: Row, name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise row.wrong(f"field {name!r} is not a list of numbers: {text[:40]!r}") from error
 
 
 def _of_array(path: Path) -> Iterator[Entry]:
@@ -139,7 +133,7 @@ def _of_array(path: Path) -> Iterator[Entry]:
         raise UsageError(f"{path}: has no ids; write them next to it as {names[0]} or {names[1]}")
     rows: list[tuple[str, str | None]] = []
     if ids.suffix == ".txt":
-        rows = [(line.strip(), None) for _, line in read_lines(ids, "an id a line")]
+        rows = [(line, None) for _, line in read_lines(ids, "an id a line")]
     else:
         for _, row in read_jsonl(ids):
             rows.append((row.id, row.content if any(key in row for key in TEXTS) else None))
@@ -149,7 +143,7 @@ def _of_array(path: Path) -> Iterator[Entry]:
         yield number, id, vector, text
 
 
-def _collected(path: str, entries: Iterator[Entry]) -> StoredTable:
+def _collected(path: str, entries: Iterator[Entry], needs_texts: bool) -> StoredTable:
     """The table of checked rows."""
     lines: dict[str, int] = {}
     vectors: list[np.ndarray] = []
@@ -163,20 +157,20 @@ def _collected(path: str, entries: Iterator[Entry]) -> StoredTable:
             texts.append(text)
     if not vectors:
         raise DataError(path, "has no rows")
-    if texts and len(texts) < len(vectors):
+    if needs_texts and 0 < len(texts) < len(vectors):
         raise DataError(path, f"{len(vectors) - len(texts):,} of {len(vectors):,} rows have no text; give `texts=`")
     return StoredTable(path, list(lines), np.stack(vectors), texts)
 
 
 def _vector(path: str, line: int, numbers: Any, before: Sequence[np.ndarray]) -> np.ndarray:
-    if numbers is None:
-        numbers = []
     try:
-        vector = np.atleast_1d(np.asarray(numbers, dtype=np.float32))
+        if isinstance(numbers, str):
+            numbers = json.loads(numbers)
+        vector = np.atleast_1d(np.asarray([] if numbers is None else numbers, dtype=np.float32))
     except (TypeError, ValueError) as error:
-        raise DataError(path, f"its vector is not a list of numbers ({first_line(error)})", line) from error
-    if not vector.size:
-        raise DataError(path, "has no vector; embed it, or leave the row out", line)
+        raise DataError(path, "its vector is not a list of numbers", line) from error
+    if not vector.any():
+        raise DataError(path, "has no vector, or zeros only; embed it, or leave the row out", line)
     if vector.ndim != 1:
         raise DataError(path, "has several vectors; expected one", line)
     if before and len(before[0]) != len(vector):

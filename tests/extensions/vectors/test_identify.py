@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
-from pyarrow import feather, parquet
+from pyarrow import feather, ipc, parquet
 from scipy.stats import binomtest
 from transformers import AutoTokenizer, BertConfig, BertModel
 
@@ -248,6 +248,8 @@ def test_what_repair_is_worth_on_a_task(models, plain, tmp_path):
     (cost,) = report.costs
     assert cost.repaired == 1
     assert cost.stored < 0.7
+    with pytest.raises(UsageError, match="names an encoder twice"):
+        identify(table, [models[0], models[0]])
     with pytest.raises(UsageError, match="lacks 55 documents"):
         identify(written(tmp_path, plain[:5], TEXTS[:5], IDS[:5]), [models[0]], on=[f"beir:{tmp_path / 'task'}"])
 
@@ -292,6 +294,30 @@ def test_shares_outside_flagged_rows_have_the_exact_interval(monkeypatch, tmp_pa
     assert (report.shares[0].share, report.shares[0].high) == (1, 1)
 
 
+def test_an_inference_that_embedding_does_not_confirm_is_dropped(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "BUDGET", 900)
+    monkeypatch.setattr(command, "VERIFIED", 50)
+    monkeypatch.setattr(command, "TRIED", 8)
+    monkeypatch.setattr(command, "WORDS", 64)
+    count, one, other = 1000, "static:32", "static:32,seed=1"
+
+    def mistaken(evidence: Any, sample: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        posteriors = np.zeros((len(evidence.variants), count))
+        posteriors[1, 300:600] = 1  # of which a third are of the other
+        return posteriors
+
+    monkeypatch.setattr(command, "_posteriors", mistaken)
+    texts, ids = texts_of(count, seed=6), [f"d{number}" for number in range(count)]
+    vectors = embedded(one, texts)
+    vectors[500:600] = embedded(other, texts[500:600])
+    report, lines = explained(written(tmp_path, vectors, texts, ids), [one, other], tmp_path, sample=100)
+    differing = [row for row, line in enumerate(lines) if line["differs"]]
+    assert report.inferred == 0
+    assert differing
+    assert min(differing) >= 500
+    assert max(differing) < 600
+
+
 def test_a_grid_of_numbers_is_read_off(plain):
     traits = Traits.read(np.concatenate([plain[:200], by_range(plain)[200:]]))
     assert traits.storage.tolist() == [""] * 200 + ["int8"] * 40
@@ -331,6 +357,13 @@ def as_feather(folder: Path, vectors: np.ndarray) -> Path:
     return folder / "index.feather"
 
 
+def as_stream(folder: Path, vectors: np.ndarray) -> Path:
+    table = pyarrow.table({"id": [*"abc"], "text": TEXTS[:3], "vector": [*vectors]})
+    with ipc.new_stream(folder / "data-00000-of-00001.arrow", table.schema) as stream:
+        stream.write_table(table)
+    return folder / "data-00000-of-00001.arrow"
+
+
 def as_json_lines(folder: Path, vectors: np.ndarray) -> Path:
     write_jsonl(folder / "index.jsonl", lines_of(vectors))
     return folder / "index.jsonl"
@@ -363,7 +396,7 @@ def as_array_with_lines(folder: Path, vectors: np.ndarray) -> Path:
     return folder / "index.npy"
 
 
-FORMS = [as_parquet, as_feather, as_json_lines, as_pgvector, as_qdrant, as_array, as_array_with_lines]
+FORMS = [as_parquet, as_feather, as_stream, as_json_lines, as_pgvector, as_qdrant, as_array, as_array_with_lines]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -378,6 +411,13 @@ def test_each_form_of_a_table_is_read(form, tmp_path):
     assert table.vectors.tolist() == vectors.tolist()
 
 
+def test_texts_that_are_given_replace_those_of_a_table(tmp_path):
+    write_jsonl(tmp_path / "index.jsonl", [{"id": "a", "vector": [1.0], "text": "x"}, {"id": "b", "vector": [1.0]}])
+    write_jsonl(tmp_path / "corpus.jsonl", [{"id": "b", "text": "z"}, {"id": "a", "text": "y"}])
+    table = read_table(str(tmp_path / "index.jsonl"), str(tmp_path / "corpus.jsonl"))
+    assert table.texts == ["y", "z"]
+
+
 NUMBERS = [0.5, -0.5]
 BAD = {
     "no texts": ([{"id": "a", "vector": NUMBERS}], "index.jsonl: has no texts; give --texts, their file"),
@@ -390,10 +430,11 @@ BAD = {
         "index.jsonl:2: its vector has 1 numbers, and the first row's 2",
     ),
     "no vector": ([{"id": "a", "vector": None, "text": "x"}], "index.jsonl:1: has no vector"),
+    "zeros": ([{"id": "a", "vector": [0, 0], "text": "x"}], "index.jsonl:1: has no vector, or zeros only"),
     "an empty vector": ([{"id": "a", "vector": [], "text": "x"}], "index.jsonl:1: has no vector"),
     "no field": ([{"id": "a", "text": "x"}], "index.jsonl:1: no field 'vector' or 'embedding'"),
     "words": ([{"id": "a", "vector": ["x"], "text": "x"}], "index.jsonl:1: its vector is not a list of numbers"),
-    "a text": ([{"id": "a", "vector": "x,y", "text": "x"}], "index.jsonl:1: field 'vector' is not a list of numbers"),
+    "a text": ([{"id": "a", "vector": "x,y", "text": "x"}], "index.jsonl:1: its vector is not a list of numbers"),
     "several": ([{"id": "a", "vector": [NUMBERS, NUMBERS], "text": "x"}], "index.jsonl:1: has several vectors"),
     "two names": ([{"id": "a", "vector": {"x": [1], "y": [1]}, "text": "x"}], "index.jsonl:1: field 'vector' has 2"),
     "not finite": ([{"id": "a", "vector": [None, 1], "text": "x"}], "index.jsonl:1: its vector contains a number that"),
