@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pyarrow
 import pyarrow.json
 import pyarrow.parquet
@@ -214,7 +215,7 @@ def test_texts_are_read_twice(tiny_bert, corpus, table, tmp_path, monkeypatch):
 
 
 def test_images_are_not_adopted(tmp_path):
-    (tmp_path / "a.png").write_bytes(b"")
+    PIL.Image.new("RGB", (24, 24)).save(tmp_path / "a.png")
     corpus = write_lines(tmp_path / "corpus.jsonl", [{"id": "d0", "image": "a.png"}])
     pyarrow.parquet.write_table(pyarrow.table({"id": ["d0"], "embedding": [[0.0] * 8]}), tmp_path / "v.parquet")
     with pytest.raises(UsageError, match="contains images; use 'retrokit export --shard' for these"):
