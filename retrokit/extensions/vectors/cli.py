@@ -49,19 +49,15 @@ def identify(settings: IdentifySettings, as_json: bool = common("as_json")) -> N
 
     retrokit vectors identify exported/documents --candidates minilm --candidates runs/old --fail-under 0.99
 
-    Reads Parquet, Arrow, JSON lines, .npy next to NAME.ids.jsonl or NAME.ids.txt, a LanceDB table, or an export. Dumps
-    of Qdrant and pgvector are JSON lines of id, vector and text. A field vector or embedding contains the vector.
+    The first candidate, as documents, is expected. Other rows are tried with one change at a time: other prompts, the
+    role query, other poolings, shorter lengths, the text of another row. Norms, zeros at the end and the grids of
+    float16, bfloat16 and int8 are named too. Rounding and grids are no difference.
 
-    The first candidate, as documents, is expected. Rows that no candidate explains are tried with one change at a time:
-    other prompts, the role query, other poolings, shorter lengths, the text of another row. Norms, zeros at the end and
-    the grids of float16, bfloat16 and int8 are named too. Rounding and grids are no difference.
+    All else is "none of these": edited texts, other models, two changes at once, longer lengths, binary vectors. Give
+    what you suspect as a candidate, such as minilm,max_length=512.
 
-    All else is "none of these": an edited text, a text without its title, another model, two changes at once, a longer
-    length, binary vectors. Give what you suspect as a candidate, such as minilm,max_length=512.
-
-    Up to 5,000 rows are all embedded, and the answer is by row. Of a larger table, a random sample, the most doubtful
-    rows, and some of those inferred from their vectors are. Shares then have exact 95% intervals. Edited texts, cuts
-    and prompts of weak effect are missed among rows that were not embedded. --rows marks these.
+    Up to 5,000 rows are all embedded. Of a larger table a sample is, with exact 95% intervals of the shares. Edited
+    texts, cuts and prompts of weak effect are missed in rows that were not embedded; --rows marks these.
     """
     from retrokit.extensions.vectors.identification import identify
 
