@@ -32,7 +32,7 @@ EXTENSION = Extension(
         ),
         CommandEntry(
             "vectors identify",
-            "Find which encoder, and which prompt, pooling or length, gave each vector of a table.",
+            "Find which encoder, prompt, pooling or length gave each vector of a table.",
             "retrokit.extensions.vectors.cli:identify",
             prints="json",
         ),

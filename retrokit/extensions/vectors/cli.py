@@ -43,21 +43,21 @@ def bridge(settings: BridgeSettings, as_json: bool = common("as_json")) -> None:
 
 
 def identify(settings: IdentifySettings, as_json: bool = common("as_json")) -> None:
-    """Find which encoder, and which prompt, pooling or length, gave each vector of a table.
+    """Find which encoder, prompt, pooling or length gave each vector of a table.
 
     retrokit vectors identify index.parquet --candidates minilm --texts corpus.jsonl --again again.txt
 
     retrokit vectors identify exported/documents --candidates minilm --candidates runs/old --fail-under 0.99
 
     The first candidate, as documents, is expected. Other rows are tried with one change at a time: other prompts, the
-    role query, other poolings, shorter lengths, the text of another row. Norms, zeros at the end and the grids of
-    float16, bfloat16 and int8 are named too. Rounding and grids are no difference.
+    role query, other poolings, shorter lengths, the text of another row. Norms, zeros at the end and grids (float16,
+    int8) are named too. Rounding is no difference.
 
-    All else is "none of these": edited texts, other models, two changes at once, longer lengths, binary vectors. Give
-    what you suspect as a candidate, such as minilm,max_length=512.
+    All else is "none of these": edited texts, other models, two changes, longer lengths, binary vectors. Give what you
+    suspect as a candidate: minilm,max_length=512.
 
-    Up to 5,000 rows are all embedded. Of a larger table a sample is, with exact 95% intervals of the shares. Edited
-    texts, cuts and prompts of weak effect are missed in rows that were not embedded; --rows marks these.
+    Of more than 5,000 rows a sample is embedded, and shares have exact 95% intervals. Edited texts, cuts and weak
+    prompts are missed in the other rows.
     """
     from retrokit.extensions.vectors.identification import identify
 

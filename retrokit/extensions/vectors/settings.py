@@ -163,11 +163,10 @@ class BridgeSettings(Settings):
 class IdentifySettings(Settings):
     """The options of a search for what gave the vectors of a table."""
 
-    first = ("candidates", "texts", "sample", "rows", "again", "on", "fail_under", "junit", "seed", "as_json")
+    first = ("candidates", "texts", "sample", "rows", "again", "on", "fail_under", "as_json")
 
     table: str = setting(
-        help="Ids and vectors: Parquet, Arrow, JSON lines (as dumps of Qdrant and pgvector), .npy next to NAME.ids.txt, "
-        "a LanceDB table, or an export.",
+        help="Ids and vectors: Parquet, Arrow, JSON lines, .npy with NAME.ids.txt, LanceDB, an export.",
         argument=True,
     )
     candidates: Sequence[str] = setting(
