@@ -44,10 +44,11 @@ from retrokit.extensions.vectors.settings import IdentifySettings
 from retrokit.extensions.vectors.stored import StoredTable, read_table
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.embeddings import prepared_rows
+from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Role
 
 NONE = "none of these"
-BUDGET = 5000  # texts that are embedded of a larger table
+BUDGET = 5000  # texts that are embedded of a larger table, unless the candidates are tables of token embeddings
 TRIED = 48  # rows without an explanation on which a change is tried
 EXACT, SERVICE, COARSE = 1e-5, 5e-4, 1e-3
 """Cosine distances within which a vector is the same: at least; by a service, whose rounding cannot be measured; and of
@@ -68,7 +69,7 @@ LEARNED, VERIFIED, SURE, AGREEING = 200, 200, 0.99, 0.99
 """Texts that a discriminant learns a change from; inferred rows that are embedded to verify it; the least posterior of
 an inferred explanation; and the least share of rows on which it must be right."""
 NEIGHBOURS, COMPARED = 10, 2000  # of a row; rows of the sample that are compared
-DRAWS, ALPHA = 200, 0.01
+DRAWS, ALPHA = 200, 0.01  # permutations of ten times as many rows at most
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 
@@ -122,7 +123,6 @@ class Identification(PrintedRecord):
 
     Attributes:
         embedded: rows that were embedded; ``inferred``: others that have an explanation; the rest have none.
-        texts_embedded: texts under all candidates and changes.
         tolerance: cosine distance within which a vector is explained.
         tried: changes that were tried, by name.
         overlap: share of ten nearest neighbours in the sample that stay when rows that differ are embedded again.
@@ -137,7 +137,6 @@ class Identification(PrintedRecord):
     dimension: int
     embedded: int
     inferred: int
-    texts_embedded: int
     tolerance: float
     tried: list[str]
     shares: list[ExplainedShare]
@@ -146,12 +145,8 @@ class Identification(PrintedRecord):
     overlap_differing: float | None
     costs: list[Cost]
     again: int
-    verdict: str
+    conclusion: str = ""
     gates: list[Gate] = field(default_factory=list)
-
-    @property
-    def conclusion(self) -> str:
-        return self.verdict
 
 
 @taking(IdentifySettings)
@@ -163,15 +158,13 @@ def identify(settings: IdentifySettings) -> Identification:
         DataError: a table that cannot be read, or has a row without a vector.
     """
     check_settings(settings)
-    specs = parse_all([(encoders.registry, spec) for spec in settings.candidates])
-    if len({*specs}) < len(specs):
-        raise UsageError("`candidates=`: names an encoder twice; give each once")
+    specs = [*dict.fromkeys(parse_all([(encoders.registry, spec) for spec in settings.candidates]))]
     table = read_table(settings.table, settings.texts)
     searched = [(task, _rows_of(task, table)) for task in retrieval_tasks(settings.on, "on", settings.device)]
     evidence = _Evidence(settings, table, specs)
     random = np.random.default_rng(settings.seed)
     count = len(table.ids)
-    sample = np.sort(random.permutation(count)[: count if count <= BUDGET else settings.sample])
+    sample = np.sort(random.permutation(count)[: count if count <= BUDGET or evidence.embeds_all else settings.sample])
     evidence.explain(sample)
     flagged = sample[:0]
     inferred: dict[int, int] = {}
@@ -235,6 +228,9 @@ class _Evidence:
             changes = _changes(spec, encoder, settings.device)
             self.untried += [Variant(f"{encoder.name}, {change}", embed) for change, embed in changes]
         self._ask = _embedding(loaded[0], "query")
+        self.embeds_all = all(  # tables of token embeddings, which take no time
+            encoder.max_length("document") is None and can_compute_in(encoder, "fp32") for encoder in loaded
+        )
         self.tolerance = _rounding(loaded[0], table.texts)
         self.candidates = len(specs)
         self.tried = [variant.name for variant in self.untried]
@@ -315,12 +311,10 @@ class _Evidence:
     def source_rows(self, rows: np.ndarray) -> dict[int, int]:
         """Of ``rows`` without an explanation, those whose vector is of another embedded row's text, and that row."""
         owners = [*self.expected]
-        distances = 1 - self.units[rows] @ _unit(np.stack([*self.expected.values()])).T
-        sources = {}
-        for row, nearest, distance in zip(rows.tolist(), distances.argmin(axis=1), distances.min(axis=1), strict=True):
-            if distance <= self._tolerances[row]:
-                sources[row] = owners[nearest]
-        return sources
+        expected = np.stack([*self.expected.values()])
+        scores, nearest = top_k(similarities.registry.create("cosine"), self.units[rows], expected, 1)
+        is_source = 1 - scores[:, 0] <= self._tolerances[rows]
+        return {row: owners[owner] for row, owner in zip(rows[is_source].tolist(), nearest[is_source, 0], strict=True)}
 
 
 @dataclass(frozen=True)
@@ -434,7 +428,7 @@ def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[
     posteriors = _posteriors(evidence, sample, predicted)
     doubt = posteriors[1:].max(axis=0, initial=0)
     is_sure = doubt >= SURE
-    left = BUDGET - evidence.texts_embedded - TRIED * len(evidence.untried) - 2 * VERIFIED * is_sure.any()
+    left = BUDGET - evidence.texts_embedded
     order = np.argsort(np.where(is_sure, 0, -surprise - doubt))
     flagged = order[np.cumsum(~np.isin(order, sample)) <= left // len(evidence.variants)]
     rows = np.setdiff1d(np.flatnonzero(is_sure), np.union1d(flagged, sample))
@@ -523,8 +517,8 @@ class _Report:
         embedded = int(self._embedded.sum())
         verdict = f"{as_expected.share:.2%} of the rows of {table.path} are as {encoder} gives them"
         if embedded < len(table.ids):
-            verdict += f" ({as_expected.low:.2%} to {as_expected.high:.2%}"
-            verdict += f"; {embedded:,} of {len(table.ids):,} rows were embedded)"
+            interval = f"{as_expected.low:.2%} to {as_expected.high:.2%}"
+            verdict += f" ({interval}; {embedded:,} of {len(table.ids):,} rows were embedded)"
         return Identification(
             table=table.path,
             expected=encoder,
@@ -532,7 +526,6 @@ class _Report:
             dimension=evidence.dimension,
             embedded=embedded,
             inferred=len(self._inferred),
-            texts_embedded=evidence.texts_embedded,
             tolerance=evidence.tolerance,
             tried=evidence.tried,
             shares=shares,
@@ -541,7 +534,7 @@ class _Report:
             overlap_differing=overlap_differing,
             costs=[self._cost(task, stored[rows], repaired[rows]) for task, rows in tasks],
             again=len(again),
-            verdict=verdict,
+            conclusion=verdict,
             gates=self._gates(encoder, as_expected.share, verdict),
         )
 
@@ -569,10 +562,8 @@ class _Report:
             for row, id in enumerate(self._table.ids):
                 line: dict[str, Any] = {"id": id, "differs": bool(self._differs[row])}
                 if row in names:
-                    distances = [distances[row] for distances in self._evidence.distances]
-                    nearest = self._evidence.variants[int(np.argmin(distances))].name
-                    line |= {"explanation": names[row], "by": "embedding"}
-                    line |= {"nearest": nearest, "cosine": 1 - float(min(distances))}
+                    nearest = min(distances[row] for distances in self._evidence.distances)
+                    line |= {"explanation": names[row], "by": "embedding", "cosine": 1 - float(nearest)}
                     others = np.flatnonzero(self._explaining[:, row])[1:].tolist()
                     if others:
                         line["also"] = [self._evidence.variants[other].name for other in others]
@@ -634,7 +625,7 @@ class _Report:
 
     def _groups(self) -> list[Stretch]:
         """The stretches in which rows of the sample differ."""
-        rows = self._sample.tolist()
+        rows = self._sample[:: 1 + len(self._sample) // (10 * COMPARED)].tolist()
         ids = self._table.ids
         texts = self._table.texts
         orders = {

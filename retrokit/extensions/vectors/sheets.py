@@ -29,12 +29,12 @@ def identify_sheets(result: Identification) -> list[Sheet]:
     """The explanations of a table, the rows that were embedded, and where rows differ."""
     rows = {
         "expected": result.expected,
-        "rows embedded": f"{result.embedded:,} of {result.rows:,}; {result.texts_embedded:,} texts in all",
+        "rows embedded": f"{result.embedded:,} of {result.rows:,}",
         "rows inferred": f"{result.inferred:,}, from vectors and words of their texts",
         "tolerance": f"{result.tolerance:.2g} (cosine distance)",
         "ten nearest neighbours": f"{result.overlap:.1%} stay when rows that differ are embedded again",
         "rows to embed again": f"{result.again:,}",
-        "verdict": result.verdict,
+        "verdict": result.conclusion,
     }
     if result.overlap_differing is not None:
         rows["ten nearest neighbours"] += f"; of those rows {result.overlap_differing:.1%}"
