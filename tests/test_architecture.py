@@ -312,7 +312,7 @@ def test_messages_mark_their_parameters():
         (["eval", "--help-all"], "qnorm"),
         (["finetune", "--help-all"], "sfs"),
         (["probe", "near-miss", "--help-all"], "paraphrases.jsonl"),
-        (["augment", "--help"], "negatives"),
+        (["augment", "--help"], "mixtures"),
         (["build-sure", "--help-all"], "replay"),
         (["build-sure", "agreement", "--help-all"], "Cohen"),
         (["augment", "crops", "--help-all"], "multilingual"),
