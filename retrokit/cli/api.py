@@ -3,6 +3,7 @@
 from retrokit.cli.common import show as show
 from retrokit.cli.common import show_record as show_record
 from retrokit.cli.common import show_result as show_result
+from retrokit.cli.common import write_rows as write_rows
 from retrokit.cli.config import options_of as options_of
 from retrokit.cli.config import typed as typed
 from retrokit.cli.entry import in_options as in_options

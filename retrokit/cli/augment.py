@@ -1,8 +1,5 @@
 """``retrokit augment``: training data without labels, as filters over JSONL."""
 
-from collections.abc import Callable
-from typing import Any
-
 from retrokit.augmentation.crops import CropSettings
 from retrokit.augmentation.settings import (
     SHARES,
@@ -12,8 +9,7 @@ from retrokit.augmentation.settings import (
     PairSettings,
     SplitSettings,
 )
-from retrokit.cli.common import show, show_result
-from retrokit.cli.streams import readers_may_leave
+from retrokit.cli.common import show, show_result, write_rows
 from retrokit.core.notices import notice
 from retrokit.core.settings import common
 
@@ -25,7 +21,7 @@ def crops(settings: PairSettings, crops: CropSettings) -> None:
     """
     import retrokit.augment
 
-    _write(lambda: retrokit.augment.crops(settings=crops, **vars(settings)))
+    write_rows(lambda: retrokit.augment.crops(settings=crops, **vars(settings)))
 
 
 def dropout(settings: PairSettings, crops: CropSettings) -> None:
@@ -35,16 +31,7 @@ def dropout(settings: PairSettings, crops: CropSettings) -> None:
     """
     import retrokit.augment
 
-    _write(lambda: retrokit.augment.dropout(settings=crops, **vars(settings)))
-
-
-def _write(work: Callable[[], Any]) -> None:
-    """Write rows and print the summary."""
-
-    with readers_may_leave():
-        summary = work().summary()
-        for line in [summary] if isinstance(summary, str) else summary:
-            notice(line)
+    write_rows(lambda: retrokit.augment.dropout(settings=crops, **vars(settings)))
 
 
 def mask(settings: MaskSettings) -> None:
@@ -54,7 +41,7 @@ def mask(settings: MaskSettings) -> None:
     """
     import retrokit.augment
 
-    _write(lambda: retrokit.augment.mask(settings))
+    write_rows(lambda: retrokit.augment.mask(settings))
 
 
 def split(settings: SplitSettings, as_json: bool = common("as_json")) -> None:
@@ -95,7 +82,7 @@ def near_misses(
     if dry_run:
         show(estimate_of(settings))
     else:
-        _write(lambda: write_near_misses(settings))
+        write_rows(lambda: write_near_misses(settings))
 
 
 def mix(settings: MixSettings) -> None:
@@ -105,4 +92,4 @@ def mix(settings: MixSettings) -> None:
     """
     from retrokit.augmentation.mixing import mix
 
-    _write(lambda: mix(settings))
+    write_rows(lambda: mix(settings))

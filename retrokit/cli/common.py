@@ -3,7 +3,7 @@
 import re
 import shutil
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -13,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from retrokit.cli.calls import with_options
 from retrokit.cli.commands import LeftOut
 from retrokit.cli.settings import option as option
-from retrokit.cli.streams import printing
-from retrokit.core.notices import harmless
+from retrokit.cli.streams import printing, readers_may_leave
+from retrokit.core.notices import harmless, notice
 from retrokit.kinds import named as named
 
 _ALL = "--help-all"
@@ -215,3 +215,11 @@ def show_record(as_json: bool, kind: str, record: Any, *more: Any) -> None:
     entry: Any = registry.entry(kind)
     parts = [] if as_json else [*entry.sheets_of(record), *more]
     show_result(as_json, kind, record.to_json(), *parts)
+
+
+def write_rows(work: Callable[[], Any]) -> None:
+    """Write rows and print the summary of the result, a line or several."""
+    with readers_may_leave():
+        summary = work().summary()
+        for line in [summary] if isinstance(summary, str) else summary:
+            notice(line)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from retrokit.cli.api import UsageError, common, notice, readers_may_leave, setting, show_result
+from retrokit.cli.api import UsageError, common, notice, readers_may_leave, setting, show_result, write_rows
 from retrokit.extensions.weak_supervision.settings import MinedFiles, MiningSettings, QuerySettings, TeacherSettings
 
 
@@ -43,9 +43,7 @@ def mine(
     """
     from retrokit.extensions.weak_supervision.mining import mine
 
-    with readers_may_leave():
-        for line in mine(**vars(files), settings=replace(settings, keep_negatives=not replace_)).summary():
-            notice(line)
+    write_rows(lambda: mine(**vars(files), settings=replace(settings, keep_negatives=not replace_)))
 
 
 def score(settings: TeacherSettings) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ def test_a_file_standard_output_and_gzip_contain_the_same(mine: Command, tmp_pat
     options = ("--margin", "none", "--sampling", "random")
     code, out, err = mine(*options, "-o", "a.jsonl")
     assert (code, out) == (0, "")
+    assert re.fullmatch(r"[\d,]+ negatives for [\d,]+ rows from [\d,]+ candidates; .*\n", err)
     written = (tmp_path / "a.jsonl").read_text(encoding="utf-8")
     assert len(written.splitlines()) == len(PAIRS)
     assert mine(*options) == (0, written, err)
