@@ -395,8 +395,8 @@ class Registry:
         """The message for an unknown name: nearest names, and all if they are few or none is near."""
         hint = did_you_mean(name, self.names(), limit=3)
         names = ", ".join(self.names())
-        known = f"; known: {names}" if not hint or len(names) <= LONGEST_LIST else ""
-        return f"unknown {self.kind} {name!r}{hint}{known}{missing_extensions()}"
+        listing = f"; known: {names}" if not hint or len(names) <= LONGEST_LIST else ""
+        return f"unknown {self.kind} {name!r}{hint}{listing}{missing_extensions()}"
 
     def parse(self, text: str | Spec) -> Spec:
         """Parse and validate ``text``; ``parse(str(spec)) == spec``. Raises :class:`UsageError` for an unknown name

@@ -7,7 +7,6 @@ embedding cache records that with the encoder's traits (:mod:`retrokit.encoders.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,13 @@ from torch import Tensor, nn
 
 from retrokit.core.notices import no_progress_bars, progress
 from retrokit.core.registry import imported
+from retrokit.data.jsonl import read_json
 from retrokit.encoders.fingerprint import attention_of, tokenizer_settings
 from retrokit.encoders.precision import PRECISIONS, name_of
 from retrokit.encoders.tables import PlainModel, StaticEmbedding, set_length
 from retrokit.encoders.torch_encoder import TorchEncoder
 
-_WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
+_WEIGHTS, _TOKENIZER, _MODULES = "model.safetensors", "tokenizer.json", "modules.json"
 _LARGEST = 200_000_000  # weights; to load more takes longer than to import the library
 _TEXTS = (
     "a",
@@ -131,8 +131,7 @@ def _module(path: str, traits: Any, settings: Mapping[str, Any]) -> nn.Module:
     if "table" in settings:
         return _table(Path(path, settings["table"]), traits, settings)
     if "dense" in settings:
-        weights = imported("safetensors.torch:load_file")(Path(path, settings["dense"], _WEIGHTS))
-        return PlainDense(weights, settings["activation"])
+        return PlainDense(_weights(Path(path, settings["dense"])), settings["activation"])
     return PlainNormalize()
 
 
@@ -151,8 +150,13 @@ def _transformer(path: str, traits: Any, settings: Mapping[str, Any]) -> PlainTo
 def _table(folder: Path, traits: Any, settings: Mapping[str, Any]) -> StaticEmbedding:
     tokenizer = imported("tokenizers:Tokenizer").from_file(str(folder / _TOKENIZER))
     set_length(tokenizer, traits.spec, traits.max_length("document"))
-    weights = imported("safetensors.torch:load_file")(folder / _WEIGHTS)["embedding.weight"]
-    return StaticEmbedding(tokenizer, nn.EmbeddingBag.from_pretrained(weights.to(getattr(torch, settings["weights"]))))
+    weights = _weights(folder)["embedding.weight"].to(getattr(torch, settings["weights"]))
+    return StaticEmbedding(tokenizer, nn.EmbeddingBag.from_pretrained(weights))
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    weights: dict[str, Tensor] = imported("safetensors.torch:load_file")(folder / _WEIGHTS)
+    return weights
 
 
 def plain_settings(encoder: TorchEncoder, path: str) -> list[dict[str, Any]] | None:
@@ -189,8 +193,9 @@ def _settings(encoder: TorchEncoder, path: Path) -> list[dict[str, Any]] | None:
     if not _may_be_plain(encoder):
         return None
     model = encoder.model
-    listed = path / "modules.json"
-    folders = [entry["path"] for entry in json.loads(listed.read_bytes())] if listed.is_file() else [""] * len(model)
+    folders = [""] * len(model)
+    if (path / _MODULES).is_file():
+        folders = [entry["path"] for entry in read_json(path / _MODULES, "modules", list)]
     settings = []
     for module, folder in zip(model, folders, strict=False):
         module_settings = _settings_of(module, path, folder)

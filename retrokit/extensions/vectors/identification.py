@@ -428,9 +428,9 @@ def _outside(evidence: _Evidence, sample: np.ndarray) -> tuple[np.ndarray, dict[
     posteriors = _posteriors(evidence, sample, predicted)
     doubt = posteriors[1:].max(axis=0, initial=0)
     is_sure = doubt >= SURE
-    left = BUDGET - evidence.texts_embedded
+    remaining = BUDGET - evidence.texts_embedded
     order = np.argsort(np.where(is_sure, 0, -surprise - doubt))
-    flagged = order[np.cumsum(~np.isin(order, sample)) <= left // len(evidence.variants)]
+    flagged = order[np.cumsum(~np.isin(order, sample)) <= remaining // len(evidence.variants)]
     rows = np.setdiff1d(np.flatnonzero(is_sure), np.union1d(flagged, sample))
     return flagged, dict(zip(rows.tolist(), posteriors[:, rows].argmax(axis=0).tolist(), strict=True))
 
