@@ -3,7 +3,8 @@
     python examples/embed_with_daft.py data/mine/corpus.jsonl minilm vectors
     retrokit vectors adopt vectors minilm --on data/mine/corpus.jsonl -o exported/documents
 
-Two local processes embed. A process loads the encoder once. Needs the package daft.
+Two local processes embed. A process loads the encoder once. If one is lost, the job fails; on Ray (``DAFT_RUNNER=ray``)
+its portions are repeated. Needs the package daft.
 """
 
 import argparse

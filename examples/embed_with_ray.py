@@ -3,8 +3,8 @@
     python examples/embed_with_ray.py data/mine/corpus.jsonl minilm vectors
     retrokit vectors adopt vectors minilm --on data/mine/corpus.jsonl -o exported/documents
 
-It starts a Ray of two local workers, or joins the cluster of ``RAY_ADDRESS``. A worker loads the encoder once. Ray runs
-the batches of a lost worker again. Needs the package ray.
+It starts a Ray of two local workers, or joins the cluster of ``RAY_ADDRESS``. A worker loads the encoder once. Ray
+replaces a lost worker, and repeats its portions. Needs the package ray.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow
 import ray
+import torch
 
 import retrokit
 from retrokit.data.corpus import read_corpus
@@ -51,6 +52,8 @@ def main() -> None:
         batch_size=None,  # a block, which is a portion: the bits are those of retrokit export
         compute=ray.data.ActorPoolStrategy(size=options.workers),
         num_cpus=1,
+        # Ray's default is one thread. The number of threads decides the last bit of a vector.
+        runtime_env={"env_vars": {"OMP_NUM_THREADS": str(torch.get_num_threads())}},
     )
     embedded.write_parquet(os.path.abspath(options.output))
 

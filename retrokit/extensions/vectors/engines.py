@@ -32,7 +32,8 @@ def embed_batches(
 
     Returns:
         Columns ``id`` and ``embedding`` (a list of float32). They have the bits of ``retrokit export`` if the batches
-        are its portions: rows in the order of the file, 8,192 (:data:`retrokit.data.exports.CHUNK`) at a time.
+        are its portions, computed by as many threads: rows in the order of the file, 8,192
+        (:data:`retrokit.data.exports.CHUNK`) at a time.
 
     Raises:
         UsageError: a column is missing, the similarity does not fit, or the encoder cuts documents into chunks.

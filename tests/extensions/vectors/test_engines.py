@@ -1,9 +1,9 @@
 """Arrow to Arrow for data engines, and the vectors that a job wrote as an export."""
 
+import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow
 import pyarrow.json
 import pyarrow.parquet
 import pytest
+import torch
 
 import retrokit
 from retrokit import cli
@@ -19,12 +20,12 @@ from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.data.exports import CHUNK, open_export
 from retrokit.extensions.vectors import adopt, embed_batches
 from retrokit.ranking.export import ExportedTexts, Texts, export
-from tests.close import assert_rounded
 from tests.evaluation.fakes import write_lines
 from tests.models import sentences
 
 TEXTS = sentences(30, seed=5)
 EXAMPLES = Path(__file__).parents[3] / "examples"
+IMPORT = "from retrokit.extensions.vectors import embed_batches"
 
 
 @pytest.fixture
@@ -228,10 +229,13 @@ def test_a_folder_without_parquet_is_not_adopted(corpus, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("daft", "daft"), ("spark", "pyspark")])
-def test_an_engine_of_two_workers_has_the_vectors_of_an_export(tiny_bert, tmp_path, engine, package):
-    if find_spec(package) is None:
-        pytest.skip(f"the package {package} is not installed")
+@pytest.mark.parametrize(
+    ("engine", "packages", "dies"),
+    [("ray", ["ray"], True), ("daft", ["daft"], False), ("daft", ["daft", "ray"], True), ("spark", ["pyspark"], True)],
+)
+def test_an_engine_of_two_workers_has_the_bits_of_an_export(tiny_bert, tmp_path, engine, packages, dies):
+    for package in packages:
+        pytest.importorskip(package, reason="a data engine, for a slow test")
     if engine == "spark" and shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     texts = sentences(CHUNK + 300, seed=3)
@@ -239,11 +243,21 @@ def test_an_engine_of_two_workers_has_the_vectors_of_an_export(tiny_bert, tmp_pa
         tmp_path / "corpus.jsonl", [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
     )
     expected = export(str(tiny_bert), str(corpus), str(tmp_path / "expected"), precision="fp32")
-    script = EXAMPLES / f"embed_with_{engine}.py"
-    subprocess.run([sys.executable, script, corpus, tiny_bert, tmp_path / "vectors"], check=True, timeout=800)
+    example = (EXAMPLES / f"embed_with_{engine}.py").read_text(encoding="utf-8")
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    marker = tmp_path / "a worker has died"
+    if dies:
+        assert IMPORT in example
+        example = example.replace(IMPORT, "from tests.extensions.vectors.dying import embed_batches")
+        environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "DYING": str(marker)}
+    if "ray" in packages:
+        environment["DAFT_RUNNER"] = "ray"
+    script = tmp_path / "job.py"
+    script.write_text(example, encoding="utf-8")
+    subprocess.run(
+        [sys.executable, script, corpus, tiny_bert, tmp_path / "vectors"], check=True, timeout=800, env=environment
+    )
+    assert marker.exists() == dies
     made = adopt(str(tmp_path / "vectors"), str(tiny_bert), str(corpus), str(tmp_path / "out"), precision="fp32")
-    if engine == "spark":
-        assert_rounded(made.vectors(), expected.vectors())
-    else:
-        assert np.array_equal(made.vectors(), expected.vectors())
+    assert np.array_equal(made.vectors(), expected.vectors())
     assert open_export(tmp_path / "out").ids() == expected.ids()
