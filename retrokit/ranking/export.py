@@ -181,7 +181,9 @@ def _output_of(settings: ExportSettings, shard: _Shard | None) -> str:
     """The output, or the shard's folder in it."""
     if shard is None:
         return settings.output
-    if os.path.exists(Path(settings.output, exports.NOTE)):
+    note = f"{settings.output}/{exports.NOTE}"
+    is_whole = file_system().exists(note) if is_address(note) else os.path.exists(note)
+    if is_whole:
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
     return f"{settings.output}/shard-{shard.number:05}-of-{shard.shards:05}"
 

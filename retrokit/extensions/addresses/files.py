@@ -54,6 +54,12 @@ class Files:
         copies[str(_copied[key])] = address.rstrip("/").rpartition("/")[0]
         return path
 
+    def exists(self, address: str) -> bool:
+        """Whether a file or folder is there; raises as :meth:`fetch`."""
+        system, path = _opened(address)
+        with _errors(address, "read"):
+            return bool(system.exists(path))
+
     def target(self, address: str, names: Iterable[str] | None) -> Path:
         """The local folder to write before :meth:`upload`: of one address always the same, so that an interrupted
         command can resume. Files of other ``names`` at the address are not replaced.

@@ -22,6 +22,8 @@ from retrokit.evaluation import registry as tasks
 from retrokit.extensions.addresses.files import Files
 from retrokit.ranking.export import export, open_export
 from tests.models import sentences
+from tests.runs import assert_same_weights
+from tests.sure_folders import small_folder
 
 DOCUMENTS = {f"d{number}": text for number, text in enumerate(sentences(12, seed=3))}
 CORPUS = "".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in DOCUMENTS.items())
@@ -89,6 +91,32 @@ def test_results_name_the_address(memory, tiny_bert):
     assert result.results[0].task == f"beir:{BUCKET}/set"
     assert str(tasks.parse(f"beir:{BUCKET}/set")) == f"beir:{BUCKET}/set"
     assert tasks.parse(f"beir:{BUCKET}/set,split=dev") == tasks.parse(f"beir:{BUCKET}/set,split=dev")
+
+
+def put_folder(system: MemoryFileSystem, folder: Path, remote: str) -> None:
+    for file in folder.rglob("*"):
+        if file.is_file():
+            system.pipe(f"{remote}/{file.relative_to(folder).as_posix()}", file.read_bytes())
+
+
+def test_folders_of_models_runs_and_variants_are_read_from_addresses(memory, tiny_bert, tmp_path):
+    put_folder(memory, tiny_bert, "/bucket/bert")
+    texts = sentences(80, seed=1)
+    pairs = [{"anchor": one, "positive": other} for one, other in zip(texts[::2], texts[1::2], strict=True)]
+    memory.pipe("/bucket/pairs.jsonl", "".join(json.dumps(pair) + "\n" for pair in pairs).encode())
+    options = {"sim": "learn", "steps": 3, "batch_size": 8}
+    for encoder, folder in ((str(tiny_bert), "run"), (f"{BUCKET}/bert", "from-address")):
+        retrokit.finetune(encoder, data=[f"{BUCKET}/pairs.jsonl"], output=str(tmp_path / folder), **options)
+    assert_same_weights(tmp_path / "run", tmp_path / "from-address")
+    put_folder(memory, tmp_path / "run", "/bucket/run")
+    sure = small_folder(tmp_path / "sure")
+    put_folder(memory, sure, "/bucket/sure")
+    local, remote = [
+        retrokit.evaluate([f"{place}/run", f"{tiny_bert},pooling=cls"], on=[f"sure:{place}/sure,reference=maxsim"])
+        for place in (tmp_path, BUCKET)
+    ]
+    assert [result.metrics for result in remote.results] == [result.metrics for result in local.results]
+    assert str(remote.results[0].encoder) == f"model:{BUCKET}/run"
 
 
 def test_training_data_are_read_from_addresses(memory):
@@ -210,6 +238,14 @@ def test_shards_are_uploaded_one_by_one(memory, tiny_bert):
         "shard-00002-of-00002",
     }
     assert open_export(Files().fetch(f"{BUCKET}/out")).ids() == list(DOCUMENTS)
+
+
+def test_no_shard_is_uploaded_into_a_whole_export(memory, tiny_bert):
+    export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out")
+    before = names_at(memory, "/bucket/out")
+    with pytest.raises(UsageError, match=rf"^{BUCKET}/out: contains a whole export; name another folder"):
+        export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out", shard="1/2")
+    assert names_at(memory, "/bucket/out") == before
 
 
 @pytest.fixture
