@@ -35,7 +35,6 @@ from retrokit.probing.fisher import Fisher, Information
 from retrokit.probing.fragments import FragmentProbe
 from retrokit.probing.magnitude import EffectChange, LengthCorrelation, LengthFinding
 from retrokit.probing.near_miss import Blindness, Distribution
-from retrokit.probing.stress import StressProbe
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
 from retrokit.sure.agreement import Agreement, Joint
@@ -216,7 +215,6 @@ OUTPUTS: dict[str, Any] = {
         ],
         "conclusion": CONCLUSION,
     },
-    "probe-stress": StressProbe,
     "rerank-calibrate": Calibration,
     "rerank-run": EVALUATION,
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
@@ -318,13 +316,6 @@ FILES: dict[str, tuple[str, Any]] = {
             "position": (str | None, "Where the key sentences stand in their noise."),
             "keywords": [str],
             "calls": [but(Call, "rejected", **{"rejected?": str})],
-        },
-    ),
-    "stress-edit": (
-        "A line of what retrokit probe stress --save-edits writes.",
-        {
-            **{"id": str, "capability": str, "kind": Literal["edit", "control"], "edit": str},
-            **{"query": str, "original": str, "edited": str, "edited_query?": (str, "Where the query is edited.")},
         },
     ),
     "sure-verdict": (

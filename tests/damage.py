@@ -396,7 +396,6 @@ def _make() -> dict[str, str]:
         "checkpoints": "magnitude learned --on beir:beir --checkpoints",
         "fragments": f"fragments {ENCODER} --on classify:labels.jsonl --size 8",
         "near-miss": f"near-miss {ENCODER} --on pairs:triplets.jsonl",
-        "stress": f"stress {ENCODER} --texts texts.jsonl",
         "fisher": f"fisher {ENCODER} --on beir:beir",
     }.items():
         _typed(f"probe {words} --json", f"probe-{name}.json")

@@ -200,7 +200,6 @@ LINES = {
         "in/bert --on beir:in/beir",
     ),
     "probe fragments": "in/bert --on beir:in/beir --size 16",
-    "probe stress": "in/bert --texts in/texts.jsonl --with in/bert",
     **SAMPLES.inputs,
 }
 
