@@ -37,7 +37,6 @@ from retrokit.probing.magnitude import EffectChange, LengthCorrelation, LengthFi
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
-from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.history import Outcome
@@ -171,9 +170,6 @@ TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS], selection
 OUTPUTS: dict[str, Any] = {
     "augment-split": Either([SplitCounts, {"train": int, "test": int}]),
     "build-sure-build": Either([Estimate, {**SURE_RECORD, "calls": CALLS}]),
-    "build-sure-agreement": but(
-        Agreement, cohen=[{"annotators": [str], "kappa": float | None}], joint=[Joint], kinds={"*": Joint}
-    ),
     "cache": {
         **{"folder": str, "limit": (int, "Bytes."), "size": (int, "Bytes of embeddings.")},
         "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
@@ -224,7 +220,6 @@ OUTPUTS: dict[str, Any] = {
 KINDS = {
     "augment-split": ["split"],
     "build-sure-build": ["estimate", "build-sure"],
-    "build-sure-agreement": ["agreement"],
     "doctor": ["diagnosis"],
     "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
@@ -317,10 +312,6 @@ FILES: dict[str, tuple[str, Any]] = {
             "keywords": [str],
             "calls": [but(Call, "rejected", **{"rejected?": str})],
         },
-    ),
-    "sure-verdict": (
-        "A line of verdicts on a SURE benchmark, of the page of build-sure audit or of a model.",
-        {"query": str, "kind": str, "qualified": bool, "annotator": str, "sample": (str, "Digest of what was judged.")},
     ),
     "export": ("export.json, in the folder of an export.", EXPORT),
     "unfinished-export": (
