@@ -92,8 +92,8 @@ def _chosen(configuration: Mapping[str, Any], kind: type[TrainingConfig], *elsew
     for name, value in configuration.items():
         values = value if isinstance(value, (list, tuple)) else [value]
         default = usual.get(name)
-        is_usual = values == [*default] if isinstance(default, (list, tuple)) else value in (None, default)
-        if name not in (*_ELSEWHERE, *elsewhere) and (name in _MATTERS or not is_usual):
+        is_usual = values == [*default] if isinstance(default, (list, tuple)) else value == default
+        if value is not None and name not in (*_ELSEWHERE, *elsewhere) and (name in _MATTERS or not is_usual):
             rows[name.replace("_", " ")] = ", ".join(map(str, values))
     if "warmup" in rows and (count := configuration["warmup"]) >= 1:
         rows["warmup"] = f"{count:,.0f} step{'s' * (count != 1)}"
