@@ -173,9 +173,6 @@ calls with all retries | 432
 tokens of prompts, about | 26,336
 tokens of answers, about | 4,872
 """,
-    "build-sure audit in/sure --sample 3 -o page.html": """
-page.html: 15 variants of 3 queries; open it in a browser
-""",
     "search static:16 --corpus in/texts.jsonl --query cat -k 2": """
 cat
 rank | document | text | score
@@ -238,21 +235,6 @@ ROC-AUC: share of couples in which a positive, of any family, scores above a nea
 static:16: hardest near-misses negation, mean score #, ROC-AUC #, above paraphrase #%, above …
 in/triplets.jsonl: 32 near-misses (32 negation), against 32 positives
 """,
-    "probe stress static:16 --texts in/sentences.jsonl --capabilities negation,case --with maxsim:in/bert": """
-pass rates: in/sentences.jsonl
-capability | kind | texts | static:16 | bm25 | random | caught
-negation | edit | 16 | (#) | (#) | (#) | …%
-case | control | 16 | # | # | #*
-#–# | #–# | #–#
-edit: share of texts whose score falls by more than harmless edits move it
-control: share of texts whose score falls by at most 10% of the way to unrelated texts
-* differs from static:16 (p < #, Holm); in brackets: under 30 edits, not tested
-caught: share of what static:16 fails that the reranker passes
-failed by most: static:16
-capability | edit | id | original → edited
-negation | remove-not | … | The … is [not → ] under the … in the night.
-static:16: lowest pass rates case #.
-""",
     "check in/task in/pairs.jsonl": """
 beir:in/task (test)
 fault | of | count | share | ndcg@10 | recall@100 | mrr@10
@@ -284,8 +266,8 @@ l1 minus the Manhattan distance
 ELSEWHERE = {
     "augment queries": "tests/extensions/weak_supervision/test_queries.py",
     "rerank shrink": "tests/training/test_verifier_training.py",
-    "build-sure judge": "tests/test_cli_build_sure.py",
-    "build-sure agreement": "tests/test_cli_build_sure.py",
+    "build-sure judge": "tests/extensions/sure_judging/test_commands.py",
+    "build-sure agreement": "tests/extensions/sure_judging/test_commands.py",
     "cache": "tests/test_cli_cache.py",
     "doctor": "tests/test_cli_doctor.py",
     "help": "tests/test_cli_help.py",

@@ -27,4 +27,9 @@ SAMPLES = Samples(
     makers={"verdicts.jsonl": make_verdicts},
     damaged={"verdicts": ("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl")},
     line_schemas={"build-sure-judge": "file-sure-verdict"},
+    reports={
+        "build-sure audit in/sure --sample 3 -o page.html": """
+page.html: 15 variants of 3 queries; open it in a browser
+""",
+    },
 )
