@@ -210,6 +210,16 @@ class Param:
                 yield f"{f'`{name}=` {item}'.rstrip()} {problem}"
 
 
+def service_params(timeout: float) -> tuple[Param, ...]:
+    """The parameters of a model at a service that speaks OpenAI's protocols; ``timeout`` in seconds, by default."""
+    return (
+        Param("model", required=True, help="model name at the service"),
+        Param("url", env="OPENAI_BASE_URL", receives_texts=True, help="url=ADDRESS of the service up to /v1"),
+        Param("key_env", "OPENAI_API_KEY", help="environment variable with the API key"),
+        Param("timeout", timeout, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
+    )
+
+
 def _items(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else [value]
 

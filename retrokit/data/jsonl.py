@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -287,6 +288,11 @@ def to_json(value: Any, indent: int | None = 2, kind: str | None = None) -> str:
     value = value if kind is None else of_kind(kind, value)
     text = _encode(value) if indent is None else json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def digest_of_json(value: Any) -> str:
+    """A digest of ``value`` in 64 hexadecimal digits, the same for any order of keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def json_line(row: Mapping[str, Any]) -> str:

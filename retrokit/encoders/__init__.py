@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
-from retrokit.core.settings import COMMON
+from retrokit.core.settings import COMMON, service_params
 from retrokit.data.prompted import PROMPT
 from retrokit.encoders.inputs import inputs_to_show
 from retrokit.encoders.inputs import showing_inputs as showing_inputs
@@ -111,15 +111,7 @@ registry = EncoderRegistry(
             "a service that speaks OpenAI's embeddings protocol: hosted ones, vLLM, Ollama, TEI",
             "retrokit.encoders.api:api",
             (
-                Param("model", required=True, help="model name at the service"),
-                Param(
-                    "url",
-                    env="OPENAI_BASE_URL",
-                    receives_texts=True,
-                    help="url=ADDRESS of the service up to /v1",
-                ),
-                Param("key_env", "OPENAI_API_KEY", help="environment variable with the API key"),
-                Param("timeout", 60.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
+                *service_params(timeout=60.0),
                 Param("revision", help="version of the model, for the cache key"),
                 Param(
                     "dimensions",

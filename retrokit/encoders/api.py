@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -17,6 +16,7 @@ from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import notice, progress
 from retrokit.core.service import Service, float32, service
 from retrokit.data.images import check_texts
+from retrokit.data.jsonl import digest_of_json
 from retrokit.data.prompted import given_prompt, texts_of
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
@@ -298,7 +298,7 @@ def fingerprint_of(spec: str, about: Mapping[str, Any], probe: np.ndarray) -> st
             reference = probe
         if reference is probe:
             cache.remember(key, probe.tolist())
-    return hashlib.sha256(json.dumps([key, reference.round(6).tolist()]).encode()).hexdigest()
+    return digest_of_json([key, reference.round(6).tolist()])
 
 
 def _change(before: np.ndarray, now: np.ndarray) -> str:

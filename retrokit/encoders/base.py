@@ -12,8 +12,6 @@ A backend subclasses :class:`Encoder`, and gives ``dimension``, ``device``, ``co
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -24,6 +22,7 @@ from retrokit import similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.data.images import Image
+from retrokit.data.jsonl import digest_of_json
 from retrokit.data.prompted import Prompted, texts_of
 from retrokit.encoders.fingerprint import code_of
 from retrokit.encoders.prompts import template_of
@@ -138,7 +137,7 @@ class Encoder(Protocol):
         """The digest of :meth:`identity`, under which every cache stores the encoder's results. If the code cannot be
         determined, no two calls agree, so no cached result is reused."""
         decided_by = self.identity(precision) or {"unknown": uuid4().hex}
-        return hashlib.sha256(json.dumps(decided_by, sort_keys=True).encode()).hexdigest()
+        return digest_of_json(decided_by)
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         """Raw embeddings, float32 ``[n, d]``, in the order of ``items``, any number of them. The array may be shared

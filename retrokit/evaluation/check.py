@@ -125,7 +125,8 @@ def check(settings: CheckSettings) -> DataCheck:
         if _registry_of(spec) is tasks:
             tests[spec], checked[spec] = _checked_test(spec, settings, encoder)
             if _split(spec) == TRAIN:
-                sources[spec] = read_source(_training_spec(spec), "pairs", images=True)
+                path = tasks.parse(spec).params["path"]
+                sources[spec] = read_source(f"{BEIR}:{path},split={TRAIN}", "pairs", images=True)
         else:
             sources[spec], checked[spec] = _checked_training(spec, settings, encoder)
     if not tests:
@@ -149,11 +150,6 @@ def _registry_of(spec: str) -> Registry:
 
 def _split(spec: str) -> str:
     return str(tasks.options(tasks.parse(spec))["split"])
-
-
-def _training_spec(spec: str) -> str:
-    params = tasks.parse(spec).params
-    return f"{BEIR}:{params['path']},split={_split(spec)}"
 
 
 def _checked_test(spec: str, settings: CheckSettings, encoder: Encoder | None) -> tuple[RetrievalData, CheckedData]:

@@ -2,6 +2,7 @@
 :mod:`retrokit.llm.session`."""
 
 from retrokit.core.registry import Entry, Param, SpecRegistry
+from retrokit.core.settings import service_params
 
 _STOP = Param("stop", help="text that ends an answer, \\n for a line's end; default: the model's own end")
 
@@ -14,15 +15,7 @@ registry = SpecRegistry(
             "any service that speaks OpenAI's chat protocol: vLLM, llama.cpp, Ollama, hosted ones",
             "retrokit.llm.openai:openai_llm",
             (
-                Param("model", required=True, help="model name at the service"),
-                Param(
-                    "url",
-                    env="OPENAI_BASE_URL",
-                    receives_texts=True,
-                    help="url=ADDRESS of the service up to /v1",
-                ),
-                Param("key_env", "OPENAI_API_KEY", help="environment variable with the API key"),
-                Param("timeout", 300.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
+                *service_params(timeout=300.0),
                 _STOP,
             ),
             positional="model",

@@ -167,14 +167,15 @@ def place_of(answer: str, marker: str) -> tuple[int, int]:
     stem = r"\s+".join(re.escape(word) for word in marker.rstrip(" :：").split())
     colon = r"[\s*_\"'”’`]*[:：]" if marker.rstrip().endswith((":", "：")) else ""
     decorated = rf"(?P<quote>[\"'“‘])?{stem}{colon}[*_`]*(?(quote)[\"'”’])"
-    for lead in (rf"^[{re.escape(_DECORATION)}\d.)]*?", r"(?<!\w)"):
-        match = re.search(lead + decorated, answer, re.IGNORECASE | re.MULTILINE)
+    patterns = (
+        rf"^[{re.escape(_DECORATION)}\d.)]*?{decorated}",
+        rf"(?<!\w){decorated}",
+        rf"^#+\s*{stem}\W*$",  # Markdown's headings need no colon
+    )
+    for pattern in patterns:
+        match = re.search(pattern, answer, re.IGNORECASE | re.MULTILINE)
         if match:
-            return match.start(), match.end()
-    # Markdown's headings need no colon
-    match = re.search(rf"^#+\s*{stem}\W*$", answer, re.IGNORECASE | re.MULTILINE)
-    if match:
-        return match.start(), match.end()
+            return match.span()
     raise Rejected("off_format", f"the answer does not have {marker!r}")
 
 

@@ -1,6 +1,5 @@
 """An evaluation as tables for people, Markdown, LaTeX, CSV, and strict JSON."""
 
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +28,7 @@ from retrokit.evaluation.comparison.near_misses import tests_gate
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
-from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
+from retrokit.report.sheets import in_markdown, overlap_sheets, short, to_latex, to_markdown
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -87,16 +86,10 @@ def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
     return sheets
 
 
-def evaluation_csv(evaluation: Evaluation) -> str:
-    """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any; then
-    a line per correlation, whose items are the systems."""
-    return to_csv(evaluation.to_frame()).rstrip("\n")
-
-
 FORMATS: dict[str, Form] = {
     "table": lambda evaluation, _: evaluation_sheets(evaluation),
     "json": lambda evaluation, with_queries: [to_json(evaluation.to_json(with_queries), kind="evaluation")],
-    "csv": lambda evaluation, _: [evaluation_csv(evaluation)],
+    "csv": lambda evaluation, _: [to_csv(evaluation.to_frame()).rstrip("\n")],
     "markdown": lambda evaluation, _: list(map(to_markdown, evaluation_sheets(evaluation))),
     "latex": lambda evaluation, _: list(map(to_latex, evaluation_sheets(evaluation))),
 }
@@ -264,10 +257,10 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
 def _explanation_sheet(explanation: Explanation) -> Sheet:
     rows = []
     for query in explanation.queries:
-        cells = [query.id, _short(query.query), f"{query.before:.4f} → {query.after:.4f}"]
+        cells = [query.id, short(query.query), f"{query.before:.4f} → {query.after:.4f}"]
         for document in query.documents:
             ranks = f"{digits(document.before, '')} → {digits(document.after, '')}"
-            rows.append([*cells, document.id, _short(document.text), ranks])
+            rows.append([*cells, document.id, short(document.text), ranks])
             cells = ["", "", ""]
         if query.others:
             rows.append(["", "", "", f"and {query.others:,} more", "", ""])
@@ -277,10 +270,6 @@ def _explanation_sheet(explanation: Explanation) -> Sheet:
         f"better, {explanation.worse:,} worse, {explanation.equal:,} equal; –: not found"
     )
     return Sheet(f"{explanation.task}: what changed most", columns, 6, rows, caption)
-
-
-def _short(text: str) -> str:
-    return textwrap.shorten(text, SHOWN, placeholder="…")
 
 
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
@@ -321,15 +310,13 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
 
 def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     """A table with a line for each gate."""
-    summary = ", ".join(f"{count} {word}" for word, count in verdicts(gates).items())
-    return record_sheet("gates", gates, summary, ("task", "system", "metric", "asked", "verdict", "value"))
+    return record_sheet("gates", gates, verdicts(gates), ("task", "system", "metric", "asked", "verdict", "value"))
 
 
 def write_summary(gates: Sequence[Gate], sheets: Sequence[Sheet], path: str) -> None:
     """Write ``path`` as GitHub's Markdown: how many gates hold, what the others say, and the tables. Raises
     :class:`DataError` if it cannot be written."""
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in verdicts(gates).items())
     said = [f"- {in_markdown(gate.message)}" for gate in gates if gate.verdict == FAILED]
     with writing(path) as stream:
-        title = f"### retrokit: gates: {summary}" if gates else "### retrokit"
+        title = f"### retrokit: gates: {verdicts(gates)}" if gates else "### retrokit"
         stream.write("\n".join([title, "", *said, *([""] if said else []), *map(to_markdown, sheets)]))

@@ -160,6 +160,11 @@ def _in_latex(text: str) -> str:
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)
 
 
+def short(text: str) -> str:
+    """The beginning of a text, on one line."""
+    return textwrap.shorten(text, SHOWN, placeholder="…")
+
+
 def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
     """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; without empty tables."""
     counts, examples = [], []
@@ -168,14 +173,10 @@ def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
             numbers = [overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near")]
             counts.append([overlap["test"], what, *(digits(count, ",", absent="") for count in numbers)])
         for example in overlap["examples"]:
-            texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
+            texts = [short(example[side]) for side in ("test", "training")]
             examples.append([overlap["test"], example["what"], *texts])
     sheets = [
         Sheet("tests in the training data", ["test", "", "in all", "there", "nearly"], 2, counts, ""),
         Sheet("examples", ["test", "", "text of the test", "text of the training data"], 4, examples, ""),
     ]
     return [sheet for sheet in sheets if sheet.rows]
-
-
-SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": lambda sheet: sheet, "markdown": to_markdown, "latex": to_latex}
-"""The forms of a sheet by the name of the format; the sheet itself is what ``retrokit`` prints as a table."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from retrokit.core.notices import harmless
 from retrokit.core.sheet import Sheet, digits, facts
 from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
-from retrokit.report.sheets import SHOWN, overlap_sheets
+from retrokit.report.sheets import overlap_sheets, short
 from retrokit.training.config import TrainingConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
@@ -175,7 +174,7 @@ def hits_sheets(hits: Hits) -> list[Sheet]:
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
         rows = []
         for rank, hit in enumerate(ranking, start=1):
-            beginning = [harmless(textwrap.shorten(hit.text or "", SHOWN, placeholder="…"))] if texts else []
+            beginning = [harmless(short(hit.text or ""))] if texts else []
             rows.append([str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}"])
         columns = ["rank", "document", *texts, "score"]
         empty = hits.empty.get(query, "nothing was found")

@@ -236,7 +236,7 @@ def data_card(record: Mapping[str, Any]) -> str:
     testbeds = [(testbed, f"{counts['kept']:,}") for testbed, counts in record["testbeds"].items()]
     texts = []
     for kind, values in record["statistics"].items():
-        texts.append([kind, *[f"{values[name]:,}" for name in _STATISTICS]])
+        texts.append([kind, *[f"{value:,}" for value in values.values()]])
     sections = [
         f"# SURE benchmark of {_cell(record['data'])}",
         "Queries, each with a relevant passage and variants of it, in the layout of the SURE release (Kong et al., "
@@ -253,9 +253,6 @@ def data_card(record: Mapping[str, Any]) -> str:
         "by cause, and the wording and digest of each prompt.",
     ]
     return "\n\n".join(sections) + "\n"
-
-
-_STATISTICS = ("texts", "type_token_ratio", "entropy", "average_sentence", "longest_sentence")
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

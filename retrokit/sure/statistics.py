@@ -63,7 +63,7 @@ class Vocabulary:
         return self._words.total()
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, rounded as the paper does or finer."""
+        """All of it in the order of Table 3, rounded as the paper does or finer."""
         return {
             "texts": self.texts,
             "type_token_ratio": round(self.type_token_ratio, 4),

@@ -18,7 +18,7 @@ from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.metrics.significance import PairedTest, randomisation_test
-from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_sheets, form, gate_sheets
+from retrokit.report.evaluation import FORMATS, evaluation_sheets, form, gate_sheets
 from retrokit.report.reranking import cost_sheet
 from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
 from retrokit.report.tables import outcome_sheet
@@ -149,7 +149,7 @@ def test_over_tasks_and_the_tests() -> None:
 
 
 def test_csv_has_a_line_for_each_system_and_metric() -> None:
-    rows = list(csv.DictReader(io.StringIO(evaluation_csv(seeded()))))
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](seeded(), False)[0])))
     assert [(row["task"], row["metric"]) for row in rows] == [
         *(("beir:x", "ndcg@10"), ("beir:x", "mrr@10")) * 2,
         *(("beir:y", "ndcg@10"), ("beir:y", "mrr@10")) * 2,

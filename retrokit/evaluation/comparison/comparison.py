@@ -249,15 +249,7 @@ class Evaluation(PrintedRecord):
         return {
             "results": [result.to_json(with_queries) for result in self.results],
             "seeds": [_seeds_json(system) for system in self.systems if len(system.results) > 1],
-            "comparisons": plain(self.comparisons),
-            "explanations": plain(self.explanations),
-            "changes": plain(self.changes),
-            "gates": plain(self.gates),
-            "near_misses": list(self.near_misses),
-            "overlaps": plain(self.overlaps),
-            "over_tasks": plain(self.over_tasks),
-            "correlations": plain(self.correlations),
-            "shown": self.shown,
+            **{name: plain(getattr(self, name)) for name in _PRINTED},
             "data": {task: digest() for task, digest in self.digests.items()},
             "trained_with": {
                 result.encoder: system.trained_with
@@ -302,6 +294,13 @@ class Evaluation(PrintedRecord):
             gates=plain["gates"],
             near_misses=plain["near_misses"],
         )
+
+
+_PRINTED = (
+    *("comparisons", "explanations", "changes", "gates", "near_misses", "overlaps", "over_tasks", "correlations"),
+    "shown",
+)
+"""Fields of an evaluation that are printed as they are."""
 
 
 def _json_types() -> dict[str, Any]:

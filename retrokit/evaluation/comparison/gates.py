@@ -145,10 +145,10 @@ def read_baseline(path: str) -> Baseline:
     return Baseline(path, systems, content["libraries"])
 
 
-def verdicts(gates: Sequence[Gate]) -> dict[str, int]:
-    """The number of gates that passed, failed and were untested; without those that are 0."""
+def verdicts(gates: Sequence[Gate]) -> str:
+    """How many gates passed, failed and were untested, in words; without those that are 0."""
     counts = Counter(gate.verdict for gate in gates)
-    return {verdict: counts[verdict] for verdict in (PASSED, FAILED, UNTESTED) if counts[verdict]}
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, UNTESTED) if counts[verdict])
 
 
 def gates_of(evaluation: Evaluation, settings: GateSettings) -> list[Gate]:

@@ -27,7 +27,7 @@ from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Label
 from retrokit.core.version import __version__
-from retrokit.data.jsonl import checked, of_kind, read_json, write_json
+from retrokit.data.jsonl import checked, digest_of_json, of_kind, read_json, write_json
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known, settled
 
@@ -195,7 +195,7 @@ class ResultsFolder:
     def _file(self, key: dict[str, Any]) -> Path:
         label = [key[name] for name in _LABEL]
         name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(map(str, label[:3])))[:120].strip("._-")
-        return self.path / f"{name}-{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:16]}.json"
+        return self.path / f"{name}-{digest_of_json(label)[:16]}.json"
 
     def _valid(self, key: dict[str, Any]) -> Record | None:
         """The record of exactly this key; a damaged one is named and counts as none."""
@@ -324,7 +324,7 @@ def library_versions() -> dict[str, str]:
 
 def software() -> str:
     """A digest of what computes every result: retrokit's source, its version and those of the libraries."""
-    return hashlib.sha256(json.dumps([__version__, library_versions(), _package_source()]).encode()).hexdigest()
+    return digest_of_json([__version__, library_versions(), _package_source()])
 
 
 def _components(system: object) -> Iterator[object]:

@@ -5,8 +5,6 @@ Encoders that differ in nothing but a seed are several draws of one system, and 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.registry import Spec
+from retrokit.data.jsonl import digest_of_json
 from retrokit.data.runs import Run, is_run, read_run
 from retrokit.ranking import retrieval
 
@@ -44,13 +43,13 @@ def training_of(spec: str) -> Training | None:
     parsed = encoders.registry.parse(spec)
     if encoders.registry.entry(parsed.name).param("seed") is not None:
         plain, seed = _without_seed(parsed)
-        return Training(None, _digest(plain), str(seed))
+        return Training(None, digest_of_json(plain), str(seed))
     path = parsed.path
     if parsed.name != encoders.registry.fallback or not path or not is_run(path):
         return None
     run = read_run(path).finished(path)
     if not {"encoder", "seed"} <= set(run.identity):
-        return Training(run.similarity, _digest(spec), "")
+        return Training(run.similarity, digest_of_json(spec), "")
     return _training_of_run(run, {key: value for key, value in parsed.params.items() if key != "path"})
 
 
@@ -64,7 +63,7 @@ def _training_of_run(run: Run, options: Mapping[str, Any]) -> Training:
         start = of_start.group
         if of_start.seed:  # weights that a seed decides are drawn again by each training
             rest.pop("encoder_fingerprint", None)
-    group = _digest([start, rest, options])
+    group = digest_of_json([start, rest, options])
     return Training(run.similarity, group, _seeds([Training(None, group, seed), of_start]))
 
 
@@ -85,7 +84,7 @@ def training_of_stages(first: str | None, reranker: str | None) -> Training | No
         return None
     similarity = of_first.similarity if of_first is not None else None
     group = [of_first.group if of_first else first, of_reranker.group if of_reranker else reranker]
-    return Training(similarity, _digest(group), _seeds([of_first, of_reranker]))
+    return Training(similarity, digest_of_json(group), _seeds([of_first, of_reranker]))
 
 
 def _training_of_reranker(spec: str) -> Training | None:
@@ -105,7 +104,7 @@ def _training_of_reranker(spec: str) -> Training | None:
             options[name] = value
     if not any(trainings):
         return None
-    return Training(None, _digest([parsed.name, options, groups]), _seeds(trainings))
+    return Training(None, digest_of_json([parsed.name, options, groups]), _seeds(trainings))
 
 
 def _seeds(trainings: Iterable[Training | None]) -> str:
@@ -117,7 +116,3 @@ def _without_seed(spec: Spec) -> tuple[str, Any]:
     params = {key: value for key, value in spec.params.items() if key != "seed"}
     seed = encoders.registry.options(spec).get("seed")
     return str(Spec(spec.name, params, spec.positional, spec.bare)), seed
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

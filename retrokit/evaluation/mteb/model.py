@@ -7,8 +7,6 @@ MTEB's retrieval and reranking tasks; the tasks over pairs ask for ``similarity`
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -22,6 +20,7 @@ from mteb.abstasks.abstask import get_abstask_prompt
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
+from retrokit.data.jsonl import digest_of_json
 from retrokit.data.prompted import Prompted
 from retrokit.encoders.prompts import DEFAULT_TEMPLATE
 from retrokit.evaluation.tasks.base import run_of
@@ -222,6 +221,6 @@ class Neighbours:
 
 def model_meta(searcher: Searcher, decides: Mapping[str, Any], dimensions: int | None = None) -> ModelMeta:
     """MTEB names its result files by a model's name and revision: all that decides a result is in the two."""
-    revision = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:40]
+    revision = digest_of_json(decides)[:40]
     name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", f"{searcher.spec}--{searcher.similarity}").strip("_")
     return ModelMeta.create_empty({"name": f"retrokit/{name}", "revision": revision, "embed_dim": dimensions})

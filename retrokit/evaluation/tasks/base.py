@@ -16,7 +16,7 @@ from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request, Task
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, account_of
 from retrokit.ranking.retrieval.embeddings import norm_statistics, row_norms
-from retrokit.similarities.base import Role, Similarity
+from retrokit.similarities.base import Similarity
 
 
 @dataclass(frozen=True)
@@ -82,41 +82,8 @@ class MeasuringTask(Task):
         )
 
 
-class EmbeddingTask(MeasuringTask):
-    """A task that embeds texts. A subclass says which and what it measures, and measures it."""
-
-    @abstractmethod
-    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
-        """What is embedded: lists of texts, each with what its norms are called and its role."""
-
-    @abstractmethod
-    def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
-    ) -> Measured:
-        """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of each of the sides."""
-
-    def evaluate(self, request: Request) -> list[Result]:
-        """One result per similarity that the task scores with; the texts are encoded once."""
-        names, sides = request.names(self), self.sides()
-        embedded, chosen = request.embeddings(self)
-        embeddings = [embedded.of(texts, role) for _, texts, role in sides]
-        configuration = embedded.configuration()
-        norms: dict[str, float] = {}
-        counts: dict[str, int | float] = {}
-        for (label, texts, role), rows in zip(sides, embeddings, strict=True):
-            norms |= norm_statistics(row_norms(rows), label)
-            counts |= embedded.counts(texts, role, f"{label}s")
-        results = []
-        for similarity in chosen:
-            measured = self.measure(request, similarity, embeddings, names)
-            measured = replace(measured, counts={**counts, **measured.counts})
-            about = {**configuration, **similarity.statistics()}
-            results.append(self.result(request.name, similarity.spec, names, measured, norms, about))
-        return results
-
-
-class SymmetricTask(EmbeddingTask):
-    """A task over ``texts`` of one kind."""
+class SymmetricTask(MeasuringTask):
+    """A task over ``texts`` of one kind. A subclass says what it measures, and measures it."""
 
     symmetric = True
 
@@ -124,8 +91,27 @@ class SymmetricTask(EmbeddingTask):
         self.texts = texts
         self.counts = counts
 
-    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
-        return [("text", self.texts, "document")]
+    @abstractmethod
+    def measure(
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+    ) -> Measured:
+        """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of the texts."""
+
+    def evaluate(self, request: Request) -> list[Result]:
+        """One result per similarity that the task scores with; the texts are encoded once."""
+        names = request.names(self)
+        embedded, chosen = request.embeddings(self)
+        embeddings = embedded.of(self.texts, "document")
+        configuration = embedded.configuration()
+        norms = norm_statistics(row_norms(embeddings), "text")
+        counts = embedded.counts(self.texts, "document", "texts")
+        results = []
+        for similarity in chosen:
+            measured = self.measure(request, similarity, embeddings, names)
+            measured = replace(measured, counts={**counts, **measured.counts})
+            about = {**configuration, **similarity.statistics()}
+            results.append(self.result(request.name, similarity.spec, names, measured, norms, about))
+        return results
 
 
 class SearchTask(MeasuringTask):

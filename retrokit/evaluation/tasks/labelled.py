@@ -115,13 +115,12 @@ class NearestNeighbours(LabelledTask):
         return [similarity_functions.registry.create({"euclidean": "l2", "cosine": "cosine"}[self.metric])]
 
     def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
     ) -> Measured:
-        (rows,) = embeddings
         labels, per_text = self.labels[self.data.train], {}
         for name in names:
             transform, metric = self._columns[name]
-            moved = transformed(rows, transform)
+            moved = transformed(embeddings, transform)
             train, test = moved[self.data.train], moved[self.data.test]
             if metric == "similarity":
                 predictions = majority(labels[top_k(similarity, test, train, self.k, request.device)[1]])
@@ -177,21 +176,20 @@ class Classification(LabelledTask):
         super().__init__(data, k)
 
     def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
     ) -> Measured:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from sklearn.metrics import f1_score
 
-        (rows,) = embeddings
         train, test = self.data.train, self.data.test
         measured = Measured()
         for prefix in dict.fromkeys("knn_" if name.startswith("knn_") else "" for name in names):
             if prefix:
-                _, nearest = top_k(similarity, rows[test], rows[train], self.k, request.device)
+                _, nearest = top_k(similarity, embeddings[test], embeddings[train], self.k, request.device)
                 predictions = majority(self.labels[train][nearest])
             else:
-                ready = prepared_rows(similarity, rows, "document")
+                ready = prepared_rows(similarity, embeddings, "document")
                 classifier = LogisticRegression(max_iter=ITERATIONS)
                 with warnings.catch_warnings():
                     # stopping after so many iterations is the protocol; the result says if it was early
@@ -233,13 +231,13 @@ class Clustering(SymmetricTask):
         return line + left_out(counts, {"texts_without_text": "texts without text, kept as empty"})
 
     def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
     ) -> Measured:
         """Means over the seeds 0, 1, … There is nothing to test a difference with: a cluster has no score."""
         from sklearn.cluster import MiniBatchKMeans
         from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-        rows = moderate(prepared_rows(similarity, embeddings[0], "document"))
+        rows = moderate(prepared_rows(similarity, embeddings, "document"))
         v_measures, rands = [], []
         with progress("clustering", self.seeds, "seeds") as advance:
             for seed in range(self.seeds):

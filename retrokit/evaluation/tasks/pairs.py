@@ -105,13 +105,12 @@ class NearMisses(SymmetricTask):
         return f"{line}; every positive is its anchor: no threshold, but {random:,} random pairs (COMP, Figure 1)"
 
     def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
     ) -> Measured:
         """Means with each near-miss's value; ROC-AUC, resampled over pairs; threshold."""
-        (rows,) = embeddings
 
         def scores(first: np.ndarray, second: np.ndarray, by: Similarity = similarity) -> np.ndarray:
-            return pair_scores(by, rows, rows, first, second).astype(np.float64)
+            return pair_scores(by, embeddings, embeddings, first, second).astype(np.float64)
 
         near = scores(self._anchor, self._near_miss)
         random, paraphrases = scores(*self.random_pairs), scores(*self.paraphrases)
@@ -186,11 +185,10 @@ class Verification(NearMisses):
         return f"{line}: the anchors themselves; paraphrases= gives other texts"
 
     def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
     ) -> Measured:
         """The measures of the pooled score."""
-        (rows,) = embeddings
-        return self._measured(lambda first, second: pair_scores(similarity, rows, rows, first, second))
+        return self._measured(lambda first, second: pair_scores(similarity, embeddings, embeddings, first, second))
 
     def evaluate(self, request: Request) -> list[Result]:
         """The result of the encoder, or of a reranker; the first text of each pair is the query then."""
@@ -269,15 +267,14 @@ class DuplicatePairs(SymmetricTask):
         return f"{self.name}: {self.counts['pairs']:,} pairs, {self.counts['positive_pairs']:,} of them positive"
 
     def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
     ) -> Measured:
         """ROC-AUC, resampled over pairs, the threshold, and the scores of both groups."""
         from sklearn.metrics import average_precision_score
 
-        (vectors,) = embeddings
         cosine = similarity_functions.registry.create("cosine")
-        scores = pair_scores(similarity, vectors, vectors, self._first, self._second).astype(np.float64)
-        cosines = pair_scores(cosine, vectors, vectors, self._first, self._second)
+        scores = pair_scores(similarity, embeddings, embeddings, self._first, self._second).astype(np.float64)
+        cosines = pair_scores(cosine, embeddings, embeddings, self._first, self._second)
         same, other = np.flatnonzero(self._same), np.flatnonzero(~self._same)
         metrics = {"average_precision": float(average_precision_score(self._same, scores))}
         metrics["threshold"], metrics["accuracy"] = best_threshold(scores[same], scores[other])
@@ -347,16 +344,15 @@ class SentenceSimilarity(SymmetricTask):
         return f"{self.name}: {self.counts['pairs']:,} pairs of sentences, scores {low:g} to {high:g}"
 
     def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
     ) -> Measured:
         """The correlations. Raises :class:`DataError` if all pairs score alike, which leaves them undefined."""
-        (rows,) = embeddings
         gold = self._gold
         correlations: dict[str, Resampled] = {}
         for name in names:
             by_cosine = name.startswith("cosine_")
             used = similarity_functions.registry.create("cosine") if by_cosine else similarity
-            scores = pair_scores(used, rows, rows, self._first, self._second)
+            scores = pair_scores(used, embeddings, embeddings, self._first, self._second)
             if np.ptp(scores) == 0:
                 problem = f"scores every pair {float(scores[0]):g} under {used.spec}"
                 raise DataError(request.name, f"{problem}: a correlation with that is undefined")
