@@ -2,7 +2,7 @@
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from retrokit.cli.common import show
@@ -39,6 +39,12 @@ class SearchCommand(SearchSettings):
     def shows_texts(self) -> bool:
         """Whether hits are shown with their texts: a TREC run has none."""
         return self.form != "trec"
+
+    def check_ids(self, what: str, ids: Iterable[str]) -> None:
+        if self.form == "trec":
+            from retrokit.data.trec import check_words
+
+            check_words(self.output or "-", what, ids)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

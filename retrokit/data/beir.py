@@ -46,9 +46,9 @@ class RetrievalData:
 
     A document's text is its title and text joined as BEIR does. ``queries_by_id`` are those that ``qrels`` (query id →
     document id → grade) judges; a grade below ``level`` means not relevant. ``counts`` has documents,
-    documents_without_text, queries, queries_without_judgements (left out), judgements, queries_without_relevant; and of
-    absent documents judgements_of_absent_documents and highest_recall, the mean share of a query's relevant documents
-    that are there.
+    documents_without_text, queries, queries_without_judgements (left out), judgements, queries_without_relevant; if
+    there are any, queries_without_text; and of absent documents judgements_of_absent_documents and highest_recall, the
+    mean share of a query's relevant documents that are there.
     """
 
     name: str
@@ -175,6 +175,9 @@ def retrieval_data(
         "queries": len(evaluated),
         "queries_without_judgements": len(queries) - len(evaluated),
     }
+    queries_without_text = sum(not text.strip() for text in evaluated.texts)
+    if queries_without_text:
+        counts["queries_without_text"] = queries_without_text
     counts |= _counts_of_judgements(qrels, documents, level)
     return RetrievalData(
         name=name,

@@ -6,7 +6,7 @@ or ``query-id<TAB>document-id<TAB>grade`` (BEIR, usually under a header).
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -290,13 +290,13 @@ def write_run(path: str | Path, run: Mapping[str, Mapping[str, float]], tag: str
     Raises:
         DataError: the file cannot be written, an id or the tag is empty or has white space, or a score is not finite.
     """
-    _check_word(path, "tag", tag)
+    check_words(path, "tag", [tag])
     with writing(path) as stream:
         for query_id, scores in run.items():
-            _check_word(path, "query id", query_id)
+            check_words(path, "query id", [query_id])
             ranked = sorted(((float(score), document_id) for document_id, score in scores.items()), reverse=True)
             for rank, (score, document_id) in enumerate(ranked, start=1):
-                _check_word(path, "document id", document_id)
+                check_words(path, "document id", [document_id])
                 if not math.isfinite(score):
                     problem = f"the score of query {query_id!r} and document {document_id!r} is {score}"
                     raise DataError(path, f"could not be written: {problem}")
@@ -308,6 +308,9 @@ def fits_a_column(identifier: str) -> bool:
     return identifier == identifier.strip() and "\t" not in identifier and len(identifier.splitlines()) == 1
 
 
-def _check_word(path: str | Path, what: str, word: str) -> None:
-    if not _WORD.fullmatch(word):
-        raise DataError(path, f"could not be written: the {what} {word!r} is empty or contains white space")
+def check_words(path: str | Path, what: str, words: Iterable[str]) -> None:
+    """Raise :class:`DataError` for the first of the ``words``, each a ``what``, that no TREC run at ``path`` can have
+    in a column."""
+    for word in words:
+        if not _WORD.fullmatch(word):
+            raise DataError(path, f"could not be written: the {what} {word!r} is empty or contains white space")

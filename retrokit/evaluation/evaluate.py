@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,8 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
     if settings.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 
-        save_runs(evaluation.results, settings.save_run)
+        is_saved = [not settings.saves_reranked or "reranker" in result.configuration for result in evaluation.results]
+        save_runs(list(compress(evaluation.results, is_saved)), settings.save_run)
     write_gates(evaluation, settings)
     return evaluation
 
@@ -234,6 +235,10 @@ def _check(
     if not any(system.embeds for system in systems):
         _check_nothing_of_encoders(settings)
     check_searched(loaded, settings.index, quantization_name(settings.quantize))
+    if settings.save_run is not None:
+        from retrokit.evaluation.tasks.retrieval import check_run_ids
+
+        check_run_ids(loaded, settings.save_run)
     for system in systems:
         _check_system(system, loaded)
 

@@ -127,6 +127,7 @@ class EvaluationSettings(MeasuringSettings):
 
     Attributes:
         keep_runs: return rankings; ``results`` has none, so everything is computed.
+        saves_reranked: ``save_run`` is for the rankings of rerankers only.
     """
 
     panels = (None, SCORES, OUTPUT, GATES)
@@ -149,6 +150,7 @@ class EvaluationSettings(MeasuringSettings):
     )
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
     keep_runs: bool = setting(False, is_option=False)
+    saves_reranked: bool = setting(False, is_option=False)
     trained_on: Sequence[str] = setting(
         (),
         "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "

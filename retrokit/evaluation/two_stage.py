@@ -26,7 +26,6 @@ from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
-from retrokit.evaluation.tasks.retrieval import save_runs
 
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
@@ -65,9 +64,6 @@ def rerank(
     work = _folder_of_scores(options)
     systems = _systems(firsts, rerankers, options, work)
     evaluation = evaluate_systems(_settings(options, systems, on_gates))
-    if options.save_run is not None:
-        reranked = [result for result in evaluation.results if result.run and "reranker" in result.configuration]
-        save_runs(reranked, options.save_run)
     if work is not None and options.work is None:
         Shards(work).remove()
     return evaluation
@@ -82,8 +78,7 @@ def _settings(options: TwoStageOptions, systems: Sequence[str], on: Sequence[str
         "on": on,
         "sim": () if options.sim is None else (options.sim,),
         "metrics": options.metrics or _usual_metrics(on),
-        "keep_runs": options.save_run is not None,
-        "save_run": None,
+        "saves_reranked": True,
     }
     return EvaluationSettings(**settings)
 

@@ -1,6 +1,6 @@
 """Settings of search, export and verifiers, for Python and the command line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -47,6 +47,10 @@ class SearchSettings(Settings):
     def shows_texts(self) -> bool:
         """Whether hits are shown with their texts."""
         return True
+
+    def check_ids(self, what: str, ids: Iterable[str]) -> None:
+        """Raise :class:`DataError`, before anything is embedded, for an id, a ``what``, that the results could not be
+        written with."""
 
     def options(self) -> dict[str, Any]:
         """Those of :func:`retrokit.ranking.retrieval.create`."""

@@ -68,6 +68,8 @@ def test_one_split(folder: Path) -> None:
             "queries_without_relevant": 0,
         },
     )
+    (folder / "queries.jsonl").write_text(QUERIES.replace("who purrs?", " \\t"))
+    assert read_beir(folder).counts["queries_without_text"] == 1
     train = read_beir(folder, "train")
     assert (train.query_ids, train.qrels) == (["q3"], {"q3": {"d1": 0, "d3": -1}})
     assert train.counts["queries_without_relevant"] == 1

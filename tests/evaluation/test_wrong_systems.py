@@ -19,6 +19,7 @@ FILES = {
 }
 UNKNOWN = "{}/unknown:2: document 'nowhere' is not among those that are searched"
 ITSELF = "with itself is"
+SPACED = "could not be written: the document id 'd 0' is empty or contains white space"
 
 
 @pytest.fixture
@@ -27,6 +28,8 @@ def place(tmp_path: Path) -> Path:
     write_folder(tmp_path / "data", documents, queries, {f"q{place}": {f"d{place}": 1} for place in PLACES})
     write_folder(tmp_path / "no-ids", documents, queries, {"q0": {"d0": 1}})
     write_lines(tmp_path / "no-ids" / "corpus.jsonl", [{"_id": "d0", "text": "a"}, {"text": "b"}])
+    write_folder(tmp_path / "spaced", {"d 0": "a"}, queries, {"q0": {"d 0": 1}})
+    write_folder(tmp_path / "sets" / "a b", documents, queries, {"q0": {"d0": 1}})
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
     return tmp_path
@@ -60,6 +63,10 @@ def place(tmp_path: Path) -> Path:
         ("rerank bm25 --with static --on beir:{}/no-ids", "{}/no-ids/corpus.jsonl:2: no field 'id' or '_id'"),
         ("search bm25 --corpus {}/no-ids --query x", "{}/no-ids/corpus.jsonl:2: no field 'id' or '_id'"),
         ("search run:{}/good --corpus {}/no-ids/corpus.jsonl --queries {}/data", "{}/no-ids/corpus.jsonl:2: no field"),
+        ("eval static --on beir:{}/spaced --save-run {}/new", f"{{}}/new: {SPACED}"),
+        ("rerank bm25 --with static --on beir:{}/spaced --save-run {}/new", f"{{}}/new: {SPACED}"),
+        ("search bm25 --corpus {}/spaced --query x -o {}/new", f"{{}}/new: {SPACED}"),
+        ("eval static --on beir:{}/sets --save-run {}/new", "the query id 'a b/q0' is empty or contains white space"),
         ("eval static --on beir:{}/data --baseline {}/nowhere", "{}/nowhere: does not exist"),
         ("rerank bm25 --with static --on beir:{}/data --baseline {}/good", "{}/good"),
     ],

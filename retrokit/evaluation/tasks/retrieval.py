@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,9 @@ from retrokit.data.bright import BrightData, bright_folder, digest_bright, instr
 from retrokit.data.images import with_images
 from retrokit.data.packed_records import TextsById
 from retrokit.data.pairs import docstrings_of
-from retrokit.data.trec import write_run
+from retrokit.data.trec import check_words, write_run
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Task
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
 from retrokit.evaluation.tasks.sets import RetrievalSets
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
@@ -132,6 +133,7 @@ class Retrieval(SearchTask):
         unusual = {
             "queries_without_judgements": "queries without judgements, left out",
             "queries_without_relevant": f"queries {lacking}, counted as 0" + (" but in nDCG" if level > 1 else ""),
+            "queries_without_text": "queries without text, kept as empty",
             "documents_without_text": "documents without text, kept as empty",
             "identical_ids_left_out": "documents left out of the ranking of the query with their id",
         }
@@ -222,6 +224,17 @@ def save_runs(results: Sequence[Result], path: str) -> None:
         write_run(target / f"{name}{number}.trec", result.run, tag="retrokit")
 
 
+def check_run_ids(tasks: Iterable[Task], path: str) -> None:
+    """Raise :class:`DataError` for an id of a query or document that :func:`save_runs` could not write to ``path``."""
+    for task in tasks:
+        sets = task.sets if isinstance(task, RetrievalSets) else {"": task}
+        for name, task_of_set in sets.items():
+            if isinstance(task_of_set, SearchTask):
+                prefix = f"{name}/" if name else ""
+                check_words(path, "query id", (prefix + id for id in task_of_set.queries.ids))
+                check_words(path, "document id", task_of_set.documents.ids)
+
+
 class Bright(Retrieval):
     """A retrieval task whose queries exclude documents of their own."""
 
@@ -237,6 +250,7 @@ class Bright(Retrieval):
             "gold_excluded": "gold ids that are excluded and cannot be found",
             "gold_not_in_documents": "gold ids that are not documents and cannot be found",
             "repeated_documents": "documents whose id came before; the last counts",
+            "queries_without_text": "queries without text, kept as empty",
             "documents_without_text": "documents without text, kept as empty",
         }
         line = f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "

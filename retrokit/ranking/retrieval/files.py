@@ -80,6 +80,7 @@ class Opened:
         self._faiss = settings.index
         self._export = open_export(index_folder) if index_folder is not None else None
         self._texts = _texts_of(corpus) if corpus is not None else TextList()
+        settings.check_ids("document id", self._texts.ids)
         searched = self._texts if self._export is None else self._export
         self._index = retrieval.index_of(searcher or "", searched, settings.device, **settings.options())
         self._shows_texts = settings.shows_texts
@@ -170,5 +171,6 @@ def search_files(settings: SearchSettings) -> Hits:
     for number, text in enumerate((typed_text(query, "`query=`") for query in settings.query), start=1):
         if texts.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
+    settings.check_ids("query id", texts)
     with encoders.showing_inputs(settings.show_inputs):
         return Opened(settings).search(TextList(texts.values(), list(texts)), settings.k)
