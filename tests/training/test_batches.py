@@ -11,6 +11,7 @@ from datasets import Dataset
 from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 
 from retrokit.core.errors import UsageError
+from retrokit.data.images import Image
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, text_id
 from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
@@ -212,3 +213,44 @@ def test_batches_are_made_ahead_in_order():
     assert made == [0, 1]
     assert list(ahead) == [1, 2, 3]
     assert list(ahead) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_record_that_is_taken_twice_is_not_twice_in_a_batch(seed):
+    batches = Batches(TrainingSet([source("a", 9, weight=2.0)]), 6, seed, no_duplicates=True)
+    assert [len(set(batch)) for number in range(5) for batch in epoch(batches, number)] == [6] * 5 * len(batches)
+
+
+def test_a_batch_of_several_processes_or_sources_that_is_too_large_is_named():
+    data = TrainingSet([source("a", 7), source("b", 5)])
+    with pytest.raises(UsageError, match=r"^a: a batch of 4 × 2 processes is larger than its 7 records; give"):
+        Batches(data, 4, seed=0, world=2)
+    with pytest.raises(UsageError, match=r"^a \+ b: a batch of 13 is larger than its 12 records; give"):
+        Batches(data, 13, seed=0, mix=True)
+
+
+def test_a_mixture_has_one_pair_of_prompts_and_one_kind_of_items():
+    prompted = source("b", 5, document_prompt="passage: ")
+    with pytest.raises(UsageError, match=r"the sources differ in their prompts; a batch has one"):
+        Batches(TrainingSet([source("a", 5), prompted]), 4, seed=0, mix=True)
+    pictures = [Pair(Image(f"i{i}", "digest", ("file", i)), f"caption {i}") for i in range(5)]
+    with pytest.raises(UsageError, match=r"the sources differ in their kinds of items; a batch has one"):
+        Batches(TrainingSet([source("a", 5), replace(source("b", 5), records=pictures)]), 4, seed=0, mix=True)
+
+
+def test_the_mask_follows_from_epoch_role_and_texts():
+    keys = []
+
+    def masking(features, key):
+        keys.append(key)
+        return features["input_ids"]
+
+    def preprocess(texts, prompt, task):
+        return {"input_ids": torch.zeros(len(texts), 1)}
+
+    data = TrainingSet([source("a", 2)])
+    data.epoch = 3
+    examples = [data[0], data[1]]
+    Collator(preprocess, data.sources, {"query": None, "document": None}, None, masking)(examples)
+    ids = [example.anchor_id for example in examples]
+    assert keys == [(3, "query", *ids), (3, "document", *ids)]

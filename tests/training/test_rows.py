@@ -150,3 +150,51 @@ def test_the_factors_follow_their_definition():
         drift = sum(rates[k - 1] * (0.9 / 0.999**0.5) ** (k - since) * np.prod(kept[k:]) for k in range(since + 1, 13))
         assert state.decay[since].item() == pytest.approx(np.prod(kept[since:]), rel=1e-12)
         assert state.drift[since].item() == pytest.approx(drift, rel=1e-12)
+
+
+def test_epsilon_is_adamws():
+    """Of every row in every step, and of one that rests, as it was at its last step."""
+    dense, table = _tables()
+    options = {"lr": 0.1, "weight_decay": 0.0, "betas": (0.9, 0.999), "eps": 0.1}
+    plain, rows = torch.optim.AdamW(dense.parameters(), **options), RowAdamW(table.parameters(), **options)
+    batches = [(torch.arange(ROWS), torch.tensor([0, 3, 4, 9]))] * 5
+    target = torch.zeros(4, DIMENSION, dtype=torch.float64)
+    _train(dense, plain, batches, target)
+    _train(table, rows, batches, target)
+    assert torch.allclose(table.weight, dense.weight, rtol=0, atol=1e-12)
+    (state,) = rows.tables.values()
+    before = table.weight[9].detach().clone()
+    with torch.no_grad():
+        state.step(torch.tensor([0]), torch.ones(1, DIMENSION, dtype=torch.float64))
+        state.bring()
+    divisor = state.square[9].sqrt() + 0.1 * (1 - 0.999**5) ** 0.5
+    expected = state.decay[5] * before - state.drift[5] * state.mean[9] / divisor
+    assert torch.allclose(table.weight[9], expected, rtol=0, atol=1e-12)
+
+
+def test_all_is_as_before_where_a_reader_of_the_whole_fails():
+    _, table = _tables()
+    rows = RowAdamW(table.parameters(), lr=0.1, weight_decay=0.3)
+    _train(table, rows, _batches(10, used=5), torch.zeros(4, DIMENSION, dtype=torch.float64))
+    before = table.weight.detach().clone()
+
+    def read() -> None:
+        with rows.whole():
+            assert not torch.equal(table.weight, before)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        read()
+    assert torch.equal(table.weight, before)
+
+
+def test_a_table_may_be_in_any_group():
+    _, table = _tables()
+    other = nn.Parameter(torch.ones(2, dtype=torch.float64))
+    rows = RowAdamW([{"params": [other], "lr": 0.5}, {"params": [table.weight], "lr": 0.25}], weight_decay=0.0)
+    start = table.weight.detach().clone()
+    (_loss(table, torch.tensor([3]), torch.tensor([0]), 9.0) + other.sum()).backward()
+    rows.step()
+    assert torch.allclose(other, torch.full_like(other, 0.5))
+    assert torch.allclose(table.weight[3], start[3] + 0.25)
+    assert [*rows.state_dict()["tables"]] == [1]

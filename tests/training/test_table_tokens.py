@@ -157,3 +157,16 @@ def test_texts_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         Text.most = 0
         table_tokens.tokens_of(tokenizer, lambda: (Text(f"text {number}") for number in range(60)), pytest.fail)
         assert Text.most <= most
+
+
+def test_threads_are_as_many_as_before_afterwards() -> None:
+    before = torch.get_num_threads()
+
+    def compute() -> None:
+        with table_trainer.threads(before + 1):
+            assert torch.get_num_threads() == before + 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        compute()
+    assert torch.get_num_threads() == before

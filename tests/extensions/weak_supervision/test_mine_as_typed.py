@@ -101,3 +101,17 @@ def test_a_searcher_and_a_judge_of_a_third_party(tmp_path: Path) -> None:
     # the searcher's d, c and a, and the positive among them, from the end of that list to its top
     assert sorted(row["negatives"]) == sorted(DOCUMENTS[name] for name in "acd")
     assert row["negatives"][-1] == DOCUMENTS["d"]
+
+
+@pytest.mark.parametrize(("words", "is_first"), [((), True), (("--replace",), False)])
+def test_existing_negatives_come_first_or_are_replaced(
+    typed: Command, tmp_path: Path, words: tuple[str, ...], is_first: bool
+) -> None:
+    write_jsonl(tmp_path / "given.jsonl", [{**pair, "negatives": ["an unrelated text"]} for pair in PAIRS])
+    write_jsonl(tmp_path / "corpus.jsonl", [{"id": pair["anchor"], "text": pair["positive"]} for pair in PAIRS])
+    options = ("--encoder", "static:8", "--corpus", "corpus.jsonl", "--margin", "none", *words)
+    code, out, err = typed("augment", "mine", "given.jsonl", *options)
+    assert code == 0, err
+    negatives = [json.loads(line)["negatives"] for line in out.splitlines()]
+    assert {texts[0] == "an unrelated text" for texts in negatives} == {is_first}
+    assert {"an unrelated text" in texts for texts in negatives} == {is_first}

@@ -381,3 +381,20 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
     with pytest.raises(DataError, match="mining: no candidates"):
         mine_pairs([Pair("a", "b")], searching(encoder), out, candidates=[" "])
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+def test_the_summary_by_hand():
+    counts = {"negatives": 9000, "rows": 2000, "candidates": 3000, "rows_short": 1100, "rows_without": 30}
+    mined = Mined("minilm", "cosine", None, NO_MARGIN, {**counts, "rows_dropped": 30}, 0.75, 0.25)
+    line = "9,000 negatives for 2,000 rows from 3,000 candidates; 1,100 rows got fewer than 3; 30 rows got none"
+    assert mined.summary() == f"{line} (dropped); mean score 0.250, of positives 0.750"
+    retained = replace(mined, counts={**counts, "rows_dropped": 0}, mean_negative_score=None)
+    assert retained.summary() == f"{line} (retained)"
+
+
+def test_each_row_has_a_draw_of_its_own(tmp_path):
+    vectors = on_the_circle(p=1, **{f"q{i}": 0 for i in range(8)}, **{f"c{i}": 10 + i for i in range(40)})
+    settings = MiningSettings(4, "random", last_rank=40, absolute_margin=None)
+    rows = [Pair(f"q{i}", "p") for i in range(8)]
+    negatives, _ = mined(rows, vectors, settings, tmp_path, candidates=[f"c{i}" for i in range(40)])
+    assert len({tuple(row) for row in negatives}) > 4

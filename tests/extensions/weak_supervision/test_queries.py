@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs, read_source
 from retrokit.extensions.weak_supervision import queries
 from retrokit.extensions.weak_supervision.settings import TYPES
-from retrokit.extensions.weak_supervision.writing import CAUSES, SHAPES, WrittenQueries, read_grade
+from retrokit.extensions.weak_supervision.writing import CAUSES, SHAPES, TypeCounts, WrittenQueries, read_grade
 from retrokit.llm.answers import Rejected
 from retrokit.llm.prompts import load_prompts
+from retrokit.llm.session import BudgetSpent
 from retrokit.ranking import retrieval
 from tests.llm.server import ChatServer, Plan, prompt_of
 from tests.sure.pretending import fields_of
@@ -195,3 +197,58 @@ def test_what_is_wrong_is_said_before_anything_is_asked(corpus, monkeypatch, giv
             queries("corpus.jsonl", **options)
         assert not server.log.bodies
     assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
+
+
+def test_the_summary_by_hand():
+    types = {"claim": TypeCounts(1200, 1000, Counter(low_grade=150, none=50)), "question": TypeCounts(2, 2)}
+    counts = {"passages": 4000, "passages_with_queries": 3000}
+    calls = {"calls": 1700, "from_store": 20, "prompt_tokens": 1000, "completion_tokens": 234}
+    assert WrittenQueries("out.jsonl", counts, types, {}, calls).summary() == [
+        "1,002 of 1,202 queries kept, of 3,000 of 4,000 passages",
+        "claim: 1,000 of 1,200 (50: the model reports none; 150: grade too low)",
+        "question: 2 of 2",
+        "1,700 calls (1,234 tokens), 20 answers from the answer cache",
+    ]
+
+
+def test_a_query_of_the_longest_length_and_a_short_copy_stay(corpus):
+    words = [f"w{number}" for number in range(101)]
+    answers = {"cat": words[:100], "dog": words, "horse": TEXTS[4].split()[:8], "mouse": TEXTS[5].split()[:7]}
+
+    def answer(body: dict[str, Any]) -> str:
+        return f"query: {' '.join(answers.get(asked_of(body)[2], ['none']))}"
+
+    rows, written, _ = write(corpus, answer, types=("keywords",), searcher="none", judge="none", retries=0)
+    assert [row["id"] for row in rows] == ["d0", "d5"]
+    assert written.types["keywords"].dropped == {"none": 6, "too_long": 1, "copied": 1}
+
+
+@pytest.mark.parametrize("grade", [2, 3])
+def test_the_least_grade_stays_and_the_judge_may_be_another_model(corpus, grade):
+    def answer(body: dict[str, Any]) -> str:
+        return "grade: 2" if asked_of(body)[0] == "judge" else good(body)
+
+    with ChatServer(Plan(answer)) as server:
+        models = {"llm": f"openai:m,url={server.url}", "judge": f"openai:j,url={server.url}"}
+        options = {"types": ("claim",), "searcher": "none", "grade": grade, **models}
+        output = str(corpus.with_name("out.jsonl"))
+        if grade == 2:
+            assert queries(str(corpus), output, **options).kept == 10
+        else:
+            with pytest.raises(DataError, match="no query is left"):
+                queries(str(corpus), output, **options)
+    assert {(asked_of(body)[0], body["model"]) for body in server.log.bodies} == {("claim", "m"), ("judge", "j")}
+
+
+def test_one_budget_is_for_queries_and_grades(corpus):
+    options = {"types": ("claim",), "searcher": "none", "concurrency": 1}
+    _, written, _ = write(corpus, **options)
+    tokens = written.calls["prompt_tokens"] + written.calls["completion_tokens"]
+    with pytest.raises(BudgetSpent):
+        write(corpus, name="other.jsonl", max_tokens=tokens * 3 // 4, **options)
+
+
+def test_passages_of_a_sample_are_in_the_order_of_the_corpus(corpus):
+    rows, _, _ = write(corpus, types=("claim",), searcher="none", judge="none", limit=5)
+    assert len(rows) == 5
+    assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)

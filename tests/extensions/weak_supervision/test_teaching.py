@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from retrokit import cli
-from retrokit.core.errors import Interrupted
+from retrokit.core.errors import Interrupted, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.extensions.weak_supervision.teaching import score
 from retrokit.ranking import reranking
@@ -105,3 +105,11 @@ def test_what_cannot_be_learnt_is_one_line(pairs, tmp_path, capsys, words, messa
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert not run.exists()
+
+
+def test_a_listwise_teacher_is_refused(pairs, tmp_path, monkeypatch):
+    teacher = Lengths()
+    teacher.listwise = True
+    monkeypatch.setattr(reranking.registry, "create_on", lambda spec, device: teacher)
+    with pytest.raises(UsageError, match=r"^maxsim:static:8: listwise reranker; a teacher must score pairs$"):
+        score([str(pairs)], str(tmp_path / "out.jsonl"), teacher="maxsim:static:8")
