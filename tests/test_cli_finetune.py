@@ -79,7 +79,7 @@ def test_all_wrong_names_are_said_at_once(typed, pairs):
     ("module", "extra", "words"),
     [
         ("peft", "lora", "finetune no/model --data DATA --lora 2 -o run"),
-        ("peft", "lora", "rerank train generative no/model --data DATA --lora 2 -o run"),
+        ("peft", "lora", "rerank train cnn no/model --data DATA --lora 2 --end-to-end -o run"),
         ("bitsandbytes", "bits", "finetune no/model --data DATA --lora 2,load=4bit -o run"),
         ("bitsandbytes", "bits", "rerank train cnn no/model,bits=4 --data DATA -o run"),
         ("tensorboard", "tensorboard", "rerank train cnn no/model --data DATA --track tensorboard -o run"),

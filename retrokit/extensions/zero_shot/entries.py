@@ -1,7 +1,36 @@
-"""Rerankers that are language models as they come."""
+"""Rerankers that are language models, and the decoder that rerank train trains."""
 
 from retrokit.core.registry import Entry, Param
-from retrokit.ranking.reranking import DTYPE, MAX_LENGTH, MODEL
+from retrokit.ranking.reranking import DTYPE, MAX_LENGTH, MODEL, PairEntry
+
+_ANSWERS = (
+    Param("form", choices=("qwen3", "bge", "mxbai"), help="published form; default: by its name"),
+    Param("template", help="prompt with {query}, then {document}"),
+    Param("instruction", help="text for {instruction}"),
+    Param("yes", help="answer of relevance, one token"),
+    Param("no", help="other answer; without it: only the logit of yes"),
+)
+GENERATIVE = Entry(
+    "generative",
+    "a decoder that answers yes or no: Qwen3-Reranker, BGE's gemma, mxbai's, and others",
+    "retrokit.extensions.zero_shot.generative:generative",
+    (
+        MODEL,
+        *_ANSWERS,
+        Param("layer", int, minimum=1, help="read the answer behind this layer; default: the last"),
+        MAX_LENGTH,
+        DTYPE,
+    ),
+    positional="path",
+)
+DECODER = PairEntry(
+    "generative",
+    "a decoder that answers yes or no, from a causal language model or a generative reranker",
+    "retrokit.extensions.zero_shot.generative:DecoderBeginning",
+    _ANSWERS,
+    "form",
+    kind="decoder",
+)
 
 QUERY_LIKELIHOOD = Entry(
     "query-likelihood",
