@@ -291,7 +291,7 @@ class Settings:
             yield f"`{name}=` and {_condition(condition)} exclude each other"
         needs = self.conditions(param.needs)
         if needs and not excluding and not any(map(self.has, needs)):
-            yield f"`{name}=` needs {_either([_condition(condition) for condition in needs])}"
+            yield f"`{name}=` needs {either([_condition(condition) for condition in needs])}"
 
     def conditions(self, declared: Sequence[str]) -> list[str]:
         """Those of the ``declared`` conditions that are about settings of this class: others do not count."""
@@ -342,10 +342,10 @@ def params_of(settings: type[Settings]) -> tuple[Param, ...]:
     return tuple(replace(param_of(setting), name=setting.name) for setting in fields(settings))
 
 
-def _either(texts: Sequence[str]) -> str:
+def either(texts: Sequence[str]) -> str:
     """Texts of which one is meant.
 
-    >>> _either(["a", "b", "c"])
+    >>> either(["a", "b", "c"])
     'a, b or c'
     """
     return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
