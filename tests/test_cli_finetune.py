@@ -79,7 +79,7 @@ def test_all_wrong_names_are_said_at_once(typed, pairs):
     ("module", "extra", "words"),
     [
         ("peft", "lora", "finetune no/model --data DATA --lora 2 -o run"),
-        ("peft", "lora", "rerank train generative no/model --data DATA --lora 2 -o run"),
+        ("peft", "lora", "rerank train cnn no/model --data DATA --lora 2 --end-to-end -o run"),
         ("bitsandbytes", "bits", "finetune no/model --data DATA --lora 2,load=4bit -o run"),
         ("bitsandbytes", "bits", "rerank train cnn no/model,bits=4 --data DATA -o run"),
         ("tensorboard", "tensorboard", "rerank train cnn no/model --data DATA --track tensorboard -o run"),
@@ -87,7 +87,7 @@ def test_all_wrong_names_are_said_at_once(typed, pairs):
         ("faiss", "faiss", "eval no/model --on beir:none --index HNSW32"),
         ("faiss", "faiss", "eval no/model dense:no/model,index=HNSW32 --on beir:none"),
         ("faiss", "faiss", "search no/model --corpus DATA --query cat --index HNSW32"),
-        ("openai", "llm", "rerank no/model --on beir:none --with rerank-api:m,url=http://127.0.0.1:9"),
+        ("openai", "llm", "eval api:m,url=http://127.0.0.1:9 --on beir:none"),
         ("mteb", "mteb", "finetune no/model --data DATA --eval mteb:SciFact -o run"),
     ],
 )

@@ -296,17 +296,17 @@ class Settings:
                 yield from self._combination_problems(setting.name, param_of(setting))
 
     def _combination_problems(self, name: str, param: Param) -> Iterator[str]:
-        excluding = [condition for condition in self._of_this_class(param.excludes) if self.has(condition)]
+        excluding = [condition for condition in self.conditions(param.excludes) if self.has(condition)]
         for condition in excluding:
             yield f"`{name}=` and {_condition(condition)} exclude each other"
-        needs = self._of_this_class(param.needs)
+        needs = self.conditions(param.needs)
         if needs and not excluding and not any(map(self.has, needs)):
-            yield f"`{name}=` needs {_either([_condition(condition) for condition in needs])}"
+            yield f"`{name}=` needs {either([_condition(condition) for condition in needs])}"
 
-    def _of_this_class(self, conditions: Sequence[str]) -> list[str]:
-        """Conditions about settings that a class lacks do not count."""
-        declared = {setting.name for setting in fields(self)}
-        return [condition for condition in conditions if condition.partition("=")[0] in declared]
+    def conditions(self, declared: Sequence[str]) -> list[str]:
+        """Those of the ``declared`` conditions that are about settings of this class: others do not count."""
+        names = {setting.name for setting in fields(self)}
+        return [condition for condition in declared if condition.partition("=")[0] in names]
 
     def has(self, condition: str) -> bool:
         """Whether a setting ``name`` is given, and not its default; or, for ``name=value``, has or contains the
@@ -352,10 +352,10 @@ def params_of(settings: type[Settings]) -> tuple[Param, ...]:
     return tuple(replace(param_of(setting), name=setting.name) for setting in fields(settings))
 
 
-def _either(texts: Sequence[str]) -> str:
+def either(texts: Sequence[str]) -> str:
     """Texts of which one is meant.
 
-    >>> _either(["a", "b", "c"])
+    >>> either(["a", "b", "c"])
     'a, b or c'
     """
     return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))

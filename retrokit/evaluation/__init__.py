@@ -3,6 +3,7 @@
 import os
 
 from retrokit.core.registry import Entry, Param, SpecRegistry
+from retrokit.core.settings import either
 from retrokit.data import DOCSTRINGS, DOCUMENTS
 
 RANKING = ("beir", DOCSTRINGS, "bright")
@@ -22,12 +23,17 @@ class _Tasks(SpecRegistry):
         if is_beir(path) or (path in PUBLISHED and not os.path.exists(path)):
             instead = f"beir:{name}"
         elif os.path.isdir(path):
-            instead = f"beir:{name}, bright:{name}, sure:{name} or rag:{name}, by its layout"
+            instead = f"{either([f'{task}:{name}' for task in self.names_for_folders()])}, by its layout"
         elif os.path.isfile(path):
             instead = f"knn:{name}, sts:{name} or pairs:{name}, by its fields"
         else:
             return super().unknown(name)
         return f"write {instead}: a path needs the name of its task first"
+
+    def names_for_folders(self) -> list[str]:
+        """Tasks whose path is a folder, as its help says."""
+        paths = {entry.name: entry.param("path") for entry in self.entries()}
+        return [name for name, path in paths.items() if path is not None and "folder" in path.help]
 
 
 def _task(name: str, summary: str, target: str, *params: Param, path: str = "the folder") -> Entry:
@@ -114,15 +120,6 @@ registry = _Tasks(
                 choices=("counted", "left-out"),
                 help="queries with a variant that equals its passage word for word",
             ),
-        ),
-        _task(
-            "rag",
-            "question answering over the best passages: corpus.jsonl, and queries.jsonl with answers",
-            "rag:rag",
-            Param("reader", required=True, help="what answers: a language model, or a folder or hub id of one"),
-            Param("k", 5, minimum=1, help="passages that it reads"),
-            Param("new_tokens", 32, minimum=1, help="tokens of an answer at most"),
-            Param("store", help="file that keeps the answers"),
         ),
         _task(
             "knn",

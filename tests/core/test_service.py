@@ -9,7 +9,6 @@ import pytest
 import retrokit
 from retrokit.core.errors import ServiceError
 from retrokit.core.service import LARGEST_ANSWER, LARGEST_PER_TEXT
-from retrokit.ranking.reranking import registry as rerankers
 from tests.llm.hostile import KEY, skip_waits
 from tests.llm.server import ChatServer, Plan, message
 from tests.llm.test_llm_openai import ask
@@ -23,11 +22,7 @@ def embed(url: str, timeout: float) -> object:
     return retrokit.encoder(f"api:m,url={url},timeout={timeout}").embed(["Who purrs?"], "query")
 
 
-def rerank(url: str, timeout: float) -> object:
-    return rerankers.create(f"rerank-api:m,url={url},timeout={timeout}").rank("Who purrs?", ["A cat."])
-
-
-USERS = [complete, embed, rerank]
+USERS = [complete, embed]
 
 
 @pytest.fixture(autouse=True)

@@ -109,7 +109,7 @@ def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
         registry.create(f"cross-encoder:{folder / 'config.json'}")
     with pytest.raises(UsageError, match="neither a folder nor a hub id"):
         registry.create(f"cross-encoder:{tmp_path / 'not' / 'there'}")
-    for kind in ("cross-encoder", "generative", "colbert"):
+    for kind in ("cross-encoder", "colbert"):
         with pytest.raises(UsageError, match=r"^'minilm' is a registered name; expected a folder or a hub id$"):
             registry.create(f"{kind}:minilm")
     with pytest.raises(UsageError, match="cross-encoder needs path"):

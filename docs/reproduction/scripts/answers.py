@@ -24,9 +24,9 @@ from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.data.sure import read_sure
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.rag import Questions, Rag, read_questions
+from retrokit.extensions.rag.metrics import exact_match, token_f1
+from retrokit.extensions.rag.task import Questions, Rag, read_questions
 from retrokit.llm.base import LLM, Completion, Sampling
-from retrokit.metrics.qa import exact_match, token_f1
 from retrokit.metrics.significance import PairedTest, paired_t_test
 from retrokit.sure.statistics import sentences_of
 

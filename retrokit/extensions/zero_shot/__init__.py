@@ -1,15 +1,20 @@
-"""Zero-shot rerankers: a language model orders lists, grades passages, or says how likely the query is."""
+"""Rerankers that are language models: they order lists, grade, answer yes or no, or find a query likely. Services."""
 
 from retrokit.core.registry import Extension
 
 EXTENSION = Extension(
     "zero_shot",
-    "Rerank with language models without training: by their order, their grades, or the likelihood of the query.",
+    "Rerank with a language model: by its order, grades, yes or no, or the query's likelihood; or with a service.",
     entries={
         "retrokit.rerankers": {
+            "generative": "retrokit.extensions.zero_shot.entries:GENERATIVE",
             "llm": "retrokit.extensions.zero_shot.entries:LLM",
             "query-likelihood": "retrokit.extensions.zero_shot.entries:QUERY_LIKELIHOOD",
-        }
+            "rerank-api": "retrokit.extensions.zero_shot.entries:SERVICE",
+        },
+        "retrokit.verifiers": {
+            "generative": "retrokit.extensions.zero_shot.entries:DECODER",
+        },
     },
 )
 __getattr__ = EXTENSION.attribute

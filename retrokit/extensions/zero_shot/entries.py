@@ -1,7 +1,36 @@
-"""Rerankers that are language models as they come."""
+"""Rerankers that are language models or services, and the decoder that rerank train trains."""
 
 from retrokit.core.registry import Entry, Param
-from retrokit.ranking.reranking import DTYPE, MAX_LENGTH, MODEL
+from retrokit.ranking.reranking import DTYPE, MAX_LENGTH, MODEL, PairEntry
+
+_ANSWERS = (
+    Param("form", choices=("qwen3", "bge", "mxbai"), help="published form; default: by its name"),
+    Param("template", help="prompt with {query}, then {document}"),
+    Param("instruction", help="text for {instruction}"),
+    Param("yes", help="answer of relevance, one token"),
+    Param("no", help="other answer; without it: only the logit of yes"),
+)
+GENERATIVE = Entry(
+    "generative",
+    "a decoder that answers yes or no: Qwen3-Reranker, BGE's gemma, mxbai's, and others",
+    "retrokit.extensions.zero_shot.generative:generative",
+    (
+        MODEL,
+        *_ANSWERS,
+        Param("layer", int, minimum=1, help="read the answer behind this layer; default: the last"),
+        MAX_LENGTH,
+        DTYPE,
+    ),
+    positional="path",
+)
+DECODER = PairEntry(
+    "generative",
+    "a decoder that answers yes or no, from a causal language model or a generative reranker",
+    "retrokit.extensions.zero_shot.generative:DecoderBeginning",
+    _ANSWERS,
+    "form",
+    kind="decoder",
+)
 
 QUERY_LIKELIHOOD = Entry(
     "query-likelihood",
@@ -18,6 +47,22 @@ QUERY_LIKELIHOOD = Entry(
         DTYPE,
     ),
     positional="path",
+)
+SERVICE = Entry(
+    "rerank-api",
+    "a service that reranks, by Cohere's protocol: hosted ones, Jina, vLLM",
+    "retrokit.extensions.zero_shot.service:rerank_api",
+    (
+        Param("model", required=True, help="name at the service"),
+        Param("url", required=True, receives_texts=True, help="up to /v1 or /v2"),
+        Param("key_env", "RERANK_API_KEY", help="environment variable of the key, if any"),
+        Param("timeout", 60.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
+        Param("revision", help="name of the model's state"),
+        Param("batch", 100, minimum=1, maximum=10_000, help="documents of a call"),
+        Param("concurrency", 8, minimum=1, maximum=1024, help="calls at once"),
+    ),
+    positional="model",
+    extra="llm",
 )
 LLM = Entry(
     "llm",

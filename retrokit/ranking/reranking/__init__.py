@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from retrokit import encoders
@@ -20,13 +20,6 @@ MODEL = Param("path", required=True, help="folder or hub id")
 MAX_LENGTH = Param("max_length", int, minimum=1, help="tokens of both texts; the rest is cut")
 DTYPE = Param(
     "dtype", "fp32", choices=("fp32", "bf16", "fp16", "auto"), help="type of the loaded weights; auto: the faster"
-)
-_ANSWERS = (
-    Param("form", choices=("qwen3", "bge", "mxbai"), help="published form; default: by its name"),
-    Param("template", help="prompt with {query}, then {document}"),
-    Param("instruction", help="text for {instruction}"),
-    Param("yes", help="answer of relevance, one token"),
-    Param("no", help="other answer; without it: only the logit of yes"),
 )
 _FOLDER = (
     Param("path", required=True, help="folder of rerank train"),
@@ -91,35 +84,6 @@ registry = SpecRegistry(
             (MODEL, MAX_LENGTH, DTYPE),
             positional="path",
         ),
-        Entry(
-            "generative",
-            "a decoder that answers yes or no: Qwen3-Reranker, BGE's gemma, mxbai's, and others",
-            "retrokit.ranking.reranking.generative:generative",
-            (
-                MODEL,
-                *_ANSWERS,
-                Param("layer", int, minimum=1, help="read the answer behind this layer; default: the last"),
-                MAX_LENGTH,
-                DTYPE,
-            ),
-            positional="path",
-        ),
-        Entry(
-            "rerank-api",
-            "a service that reranks, by Cohere's protocol: hosted ones, Jina, vLLM",
-            "retrokit.ranking.reranking.service:rerank_api",
-            (
-                Param("model", required=True, help="name at the service"),
-                Param("url", required=True, receives_texts=True, help="up to /v1 or /v2"),
-                Param("key_env", "RERANK_API_KEY", help="environment variable of the key, if any"),
-                Param("timeout", 60.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
-                Param("revision", help="name of the model's state"),
-                Param("batch", 100, minimum=1, maximum=10_000, help="documents of a call"),
-                Param("concurrency", 8, minimum=1, maximum=1024, help="calls at once"),
-            ),
-            positional="model",
-            extra="llm",
-        ),
     ],
     has_labels=True,
 )
@@ -142,8 +106,19 @@ def create(spec: str, device: str | None = None) -> Reranker:
     return reranker
 
 
-CROSS_ENCODER, GENERATIVE = "cross-encoder", "generative"
-"""Trained in another way than the verifiers on token maps."""
+CROSS_ENCODER = "cross-encoder"
+
+
+@dataclass(frozen=True)
+class PairEntry(Entry):
+    """A ``kind`` of reranker that reads both texts at once, and is trained in another way than those on token maps.
+
+    Its target makes what has ``model(base, max_length, seed, device)``, the ``CrossEncoder`` to train, and
+    ``reranker(model)``, which scores with it.
+    """
+
+    kind: str = CROSS_ENCODER
+
 
 _DROPOUT = Param("dropout", 0.1, minimum=0.0, maximum=0.9, help="while training")
 _FORM = Param("form", "ours", choices=("ours", "plain"), help="plain: as COMP writes it, without our additions")
@@ -192,26 +167,24 @@ verifiers = Registry(
             ),
             "form",
         ),
-        Entry(
+        PairEntry(
             CROSS_ENCODER,
             "a transformer that reads both texts together, from a cross-encoder or the body of an encoder",
             "retrokit.ranking.reranking.library:Beginning",
-        ),
-        Entry(
-            GENERATIVE,
-            "a decoder that answers yes or no, from a causal language model or a generative reranker",
-            "retrokit.ranking.reranking.generative:DecoderBeginning",
-            _ANSWERS,
-            "form",
         ),
     ],
 )
 
 
+def pair_readers() -> dict[str, str]:
+    """Verifiers that read both texts at once, and the kind of each."""
+    return {entry.name: entry.kind for entry in verifiers.entries() if isinstance(entry, PairEntry)}
+
+
 def kind_of(verifier: str | Spec) -> str:
     """What ``rerank train`` makes of a verifier's spec, in a word.
 
-    >>> kind_of("cnn"), kind_of("generative:form=bge")
-    ('verifier', 'decoder')
+    >>> kind_of("cnn"), kind_of("cross-encoder")
+    ('verifier', 'cross-encoder')
     """
-    return {CROSS_ENCODER: "cross-encoder", GENERATIVE: "decoder"}.get(verifiers.parse(verifier).name, "verifier")
+    return pair_readers().get(verifiers.parse(verifier).name, "verifier")

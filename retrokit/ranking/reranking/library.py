@@ -23,8 +23,6 @@ import numpy as np
 import torch
 from safetensors.torch import save_model
 from sentence_transformers import CrossEncoder, MultiVectorEncoder
-from sentence_transformers.base.modules import Transformer
-from sentence_transformers.cross_encoder.modules import LogitScore
 from sentence_transformers.util import get_device_name
 from transformers.utils import logging as transformers_logging
 
@@ -187,7 +185,11 @@ class CrossEncoderReranker(ModelReranker):
 def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
     """A cross-encoder from a folder or a hub id. Of two outputs, the score is their difference. Raises as
     :func:`loading_model`."""
-    loaded = load_cross_encoder("cross-encoder", path, dtype, device)
+
+    def load() -> CrossEncoder:
+        return CrossEncoder(path, device=device, model_kwargs={"dtype": loaded_dtype(dtype, device)})
+
+    loaded = load_cross_encoder("cross-encoder", path, load)
     if max_length is not None:
         set_length(path, loaded, max_length)
     return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
@@ -201,26 +203,14 @@ def loaded_dtype(name: str, device: str | None) -> torch.dtype:
 def load_cross_encoder(
     name: str,
     path: str,
-    dtype: str,
-    device: str | None,
+    load: Callable[[], CrossEncoder],
     prepare: Callable[[CrossEncoder], None] = lambda loaded: None,
-    processor_kwargs: dict[str, Any] | None = None,
-    logit_score: LogitScore | None = None,
 ) -> CrossEncoder:
-    """The library's model for the reranker ``name``, changed by ``prepare`` and tried on a few pairs. With
-    ``logit_score`` it is a causal language model, whose tokenizer need not have the library's two answers."""
+    """What ``load`` gives for the reranker ``name``, changed by ``prepare`` and tried on a few pairs."""
     if is_run(path):
         read_run(path).finished(path)
     with loading_model(name, "cross-encoder", path), whole_weights(head=False):
-        options: dict[str, Any] = {
-            "model_kwargs": {"dtype": loaded_dtype(dtype, device)},
-            "processor_kwargs": processor_kwargs,
-        }
-        if logit_score is None:
-            loaded = CrossEncoder(path, device=device, **options)
-        else:
-            decoder = Transformer(path, transformer_task="text-generation", **options)
-            loaded = CrossEncoder(modules=[decoder, logit_score], device=device)
+        loaded = load()
         _check_head(name, path, loaded)
         check_positions(loaded, path)
         prepare(loaded)
@@ -248,6 +238,10 @@ def _check_head(name: str, path: str, loaded: CrossEncoder) -> None:
 
 class Beginning:
     """The start of ``rerank train cross-encoder``."""
+
+    def reranker(self, model: CrossEncoder) -> CrossEncoderReranker:
+        """Scores with a model that is trained."""
+        return CrossEncoderReranker("", model)
 
     def model(self, base: str, max_length: int | None, seed: int, device: str | None) -> CrossEncoder:
         """The cross-encoder of a folder or a hub id, in float32; or the transformer of an encoder with a new head of

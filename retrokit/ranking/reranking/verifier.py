@@ -145,7 +145,7 @@ def load_verifier(
     spec = reranking.verifiers.parse(str(read_verifier(path).verifier))
     if kind is not None and spec.name != kind:
         raise UsageError(f"{path} is not a {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
-    if spec.name in (reranking.CROSS_ENCODER, reranking.GENERATIVE):
+    if spec.name in reranking.pair_readers():
         if encoder is not None or cache is not None:
             raise UsageError(
                 f"{path} is a {reranking.kind_of(spec)}, which has no token embeddings: leave out encoder and cache"

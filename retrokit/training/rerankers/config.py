@@ -25,17 +25,17 @@ from retrokit.training.config import (
 if TYPE_CHECKING:
     from retrokit.data.training_rows import Kind
 
-BATCH_SIZE = {"cnn": 32, "transformer": 32, reranking.CROSS_ENCODER: 16, reranking.GENERATIVE: 16}
+BATCH_SIZE = {"cnn": 32, "transformer": 32}
 """COMP, D.3, by the verifier's name; :data:`OTHER_BATCH_SIZE` for the others."""
-OTHER_BATCH_SIZE = 128
+OTHER_BATCH_SIZE, PAIRS_BATCH_SIZE = 128, 16
 METRICS = ("ndcg@10", "accuracy", "roc_auc")
 LOSSES = ("binary", "lambda", "ranknet", "kl", "margin-mse", "mse")
 """Of a cross-encoder: the first three label positives 1 and negatives 0, the others have a teacher's scores."""
 TAUGHT = LOSSES[3:]
 
 DATA = "Data"
-_PAIRS = (f"verifier={reranking.CROSS_ENCODER}", f"verifier={reranking.GENERATIVE}")
-"""Rerankers that read both texts at once, and not a map of their tokens."""
+_PAIRS = ("verifier=pairs",)
+"""Any reranker that reads both texts at once, and not a map of their tokens."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class VerifierConfig(TrainingConfig, _What):
         above=0,
         read=rank_or_spec,
         extra="lora",
-        excludes=_PAIRS[:1],
+        excludes=(f"verifier={reranking.CROSS_ENCODER}",),
     )
     encoder_dropout: float | None = setting(
         None,
@@ -149,7 +149,7 @@ class VerifierConfig(TrainingConfig, _What):
     @property
     def reads_pairs(self) -> bool:
         """Whether a cross-encoder is trained, or a decoder that answers yes or no."""
-        return reranking.verifiers.parse(self.verifier).name in (reranking.CROSS_ENCODER, reranking.GENERATIVE)
+        return reranking.verifiers.parse(self.verifier).name in reranking.pair_readers()
 
     @property
     def is_taught(self) -> bool:
@@ -166,6 +166,8 @@ class VerifierConfig(TrainingConfig, _What):
         """Examples of a batch."""
         if self.batch_size is not None:
             return self.batch_size
+        if self.reads_pairs:
+            return PAIRS_BATCH_SIZE
         return BATCH_SIZE.get(reranking.verifiers.parse(self.verifier).name, OTHER_BATCH_SIZE)
 
     def resolved(self) -> VerifierConfig:
@@ -194,6 +196,14 @@ class VerifierConfig(TrainingConfig, _What):
     def values_of(self, name: str) -> Sequence[Any]:
         """As the base class; for ``verifier``, its registered name."""
         return [reranking.verifiers.parse(self.verifier).name] if name == "verifier" else super().values_of(name)
+
+    def conditions(self, declared: Sequence[str]) -> list[str]:
+        """As the base class; ``verifier=pairs`` is a condition for each reranker that reads both texts at once."""
+        conditions = super().conditions(declared)
+        if _PAIRS[0] not in conditions:
+            return conditions
+        others = [condition for condition in conditions if condition != _PAIRS[0]]
+        return others + [f"verifier={name}" for name in reranking.pair_readers()]
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

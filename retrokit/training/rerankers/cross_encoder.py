@@ -24,7 +24,7 @@ from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.encoders.precision import name_of
 from retrokit.encoders.saving import save_model
 from retrokit.ranking import reranking
-from retrokit.ranking.reranking.generative import of_model
+from retrokit.ranking.reranking.library import CrossEncoderReranker
 from retrokit.training.batches import Example
 from retrokit.training.card import data_section, options_section, results_section
 from retrokit.training.history import Outcome
@@ -91,9 +91,10 @@ LOSSES = {
 class CrossEncoderRun(RerankerTrainer):
     """Trains a cross-encoder; ``weight`` is that of a positive under ``binary``, against a negative's 1."""
 
-    def __init__(self, model: CrossEncoder, *shared: Any, weight: float, **options: Any) -> None:
+    def __init__(self, reranker: CrossEncoderReranker, *shared: Any, weight: float, **options: Any) -> None:
+        model: CrossEncoder = reranker.model
         super().__init__(model, *shared, **options)
-        self.cross_encoder = model
+        self.reranker, self.cross_encoder = reranker, model
         loss = LOSSES[str(self.config.loss)]
         loss_options = {"pos_weight": torch.tensor(weight)} if self.config.loss == "binary" else {}
         self.loss = loss.kind(model, **loss_options).to(self.args.device)
@@ -128,8 +129,7 @@ class CrossEncoderRun(RerankerTrainer):
         return scored
 
     def measure(self) -> dict[str, float]:
-        reranker = of_model("", self.cross_encoder)
-        return self.lists.metrics(reranker.score_pairs(self.lists.queries, self.lists.documents))
+        return self.lists.metrics(self.reranker.score_pairs(self.lists.queries, self.lists.documents))
 
     def write_model(self, folder: Path) -> bool:
         save(self.cross_encoder, folder)
@@ -175,10 +175,15 @@ def save(model: CrossEncoder, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class CrossEncoderPlan(RerankerJob):
-    """A cross-encoder's training; ``weight`` is a positive's under ``binary``."""
+    """The training of a reranker's cross-encoder; ``weight`` is a positive's under ``binary``."""
 
-    model: CrossEncoder
+    reranker: CrossEncoderReranker
     weight: float
+
+    @property
+    def model(self) -> CrossEncoder:
+        model: CrossEncoder = self.reranker.model
+        return model
 
     @property
     def device(self) -> torch.device:
@@ -191,7 +196,7 @@ class CrossEncoderPlan(RerankerJob):
     def trainer(self, options: Options) -> RunTrainer:
         rates = {"": float(self.config.lr or 0)}
         return CrossEncoderRun(
-            self.model, options, self.loader, rates, config=self.config, lists=self.lists, weight=self.weight
+            self.reranker, options, self.loader, rates, config=self.config, lists=self.lists, weight=self.weight
         )
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
@@ -212,7 +217,7 @@ def plan_cross_encoder(config: VerifierConfig, material: Material, device: str |
         config.low_rank.add(model[0], config.encoder, config.seed, None)
     model.activation_fn = LOSSES[str(config.loss)].activation()
     queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
-    reranker = of_model("", model)
+    reranker: CrossEncoderReranker = begin.reranker(model)
     lengths = {"pair": describe_lengths(reranker.lengths(queries, documents), model.max_seq_length)}
     negatives = [len(data[i].document_ids) - 1 for i in range(0, len(data), 1 + len(data) // LENGTH_SAMPLE)]
     model_device = torch.device(model.device)
@@ -229,7 +234,7 @@ def plan_cross_encoder(config: VerifierConfig, material: Material, device: str |
         precision=precision,
     )
     # the negatives of a positive, drawn ones included
-    return CrossEncoderPlan(**fields, model=model, weight=float(np.mean(negatives)) + float(config.in_batch or 0))
+    return CrossEncoderPlan(**fields, reranker=reranker, weight=float(np.mean(negatives)) + float(config.in_batch or 0))
 
 
 def _card(name: str, preflight: VerifierPreflight, history: list[dict[str, Any]], outcome: Outcome) -> str:

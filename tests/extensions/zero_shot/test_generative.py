@@ -25,9 +25,9 @@ from transformers import (
 
 from retrokit.core.errors import UsageError
 from retrokit.encoders import prefixes
+from retrokit.extensions.zero_shot.generative import _token
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.base import CUT
-from retrokit.ranking.reranking.generative import _token
 from tests.models import sentences
 
 QUERIES, DOCUMENTS = sentences(7, seed=1), sentences(7, seed=2)
@@ -223,6 +223,11 @@ def test_what_cannot_be_read_is_one_line(folder, options, problem):
     with pytest.raises(UsageError, match=problem) as caught:
         registry.create(f"generative:{folder}{options}", device="cpu")
     assert "\n" not in str(caught.value)
+
+
+def test_a_registered_name_is_no_model():
+    with pytest.raises(UsageError, match=r"^'minilm' is a registered name; expected a folder or a hub id$"):
+        registry.create("generative:minilm")
 
 
 def test_an_answer_that_the_tokenizer_does_not_know_is_none(tiny_bert):

@@ -1,6 +1,7 @@
 """The reranker ``rerank-api``: scores of a service, in the pairs' order, and a service that misbehaves."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrokit.core.errors import ServiceError
+from retrokit.core.errors import MissingExtra, ServiceError
+from retrokit.core.service import LARGEST_ANSWER, LARGEST_PER_TEXT
 from retrokit.ranking.reranking import registry
 from tests.llm.hostile import KEY, skip_waits
 from tests.llm.server import ChatServer, Plan, error, message, shared_words
@@ -111,6 +113,24 @@ def always(status: int, body: bytes) -> Callable[[object], bytes]:
 def test_what_is_no_answer_ends_in_one_line(reply: Callable[[object], bytes], problem: str) -> None:
     with ChatServer(Plan(reply=reply)) as server, pytest.raises(ServiceError, match=problem):
         registry.create(spec(server)).rank("a query", ["a document"])
+
+
+def test_an_answer_that_does_not_end_is_given_up() -> None:
+    endless = message(200, b" " * (LARGEST_ANSWER + 2 * LARGEST_PER_TEXT + 1))
+    for plan, options, problem, calls in (
+        (Plan(pace=0.05), ",timeout=0.2", r"no complete answer in 0\.2 s$", 3),
+        (Plan(reply=lambda body: endless), "", r": the answer is larger than 1[67] MiB, the limit; check the url$", 1),
+    ):
+        with ChatServer(plan) as server:
+            with pytest.raises(ServiceError, match=problem):
+                registry.create(spec(server, options)).rank("Who purrs?", ["A cat."])
+            assert len(server.log.bodies) == calls
+
+
+def test_the_package_for_services_is_needed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtra, match=r"'retrokit-ir\[llm\]'"):
+        registry.create("rerank-api:m,url=http://127.0.0.1:9")
 
 
 def test_a_change_of_the_service_changes_the_fingerprint() -> None:

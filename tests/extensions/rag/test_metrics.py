@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.metrics.qa import exact_match, normalized, token_f1
+from retrokit.extensions.rag.metrics import exact_match, normalized, token_f1
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from retrokit.core.registry import head_of
 from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
+from retrokit.extensions.rag.metrics import exact_match, token_f1
 from retrokit.llm import registry as llms
 from retrokit.llm.base import LLM, Prompt, Sampling
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
-from retrokit.metrics.qa import exact_match, token_f1
 from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 
 

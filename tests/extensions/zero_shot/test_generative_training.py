@@ -1,5 +1,6 @@
 """``rerank train generative``: a decoder learns to answer, with and without low-rank updates, and loads as it was."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 from sentence_transformers import CrossEncoder
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.ranking.reranking import registry
 from retrokit.report.tables import verifier_preflight_sheets
 from retrokit.training.rerankers.config import VerifierConfig
@@ -49,6 +51,22 @@ def rows(folder: Path, taught: bool = False, name: str = "pairs", texts: Sequenc
 def config(base: Path, data: Path, output: Path, verifier: str = "generative", **options: object) -> VerifierConfig:
     given = {"epochs": 3, "batch_size": 8, "lr": 1e-2, "in_batch": 1, "device": "cpu", "precision": "fp32"} | options
     return VerifierConfig(verifier, str(base), [str(data)], output=str(output), **given)
+
+
+def test_the_package_for_low_rank_updates_is_needed_before_anything_is_read(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(MissingExtra, match=r"'retrokit-ir\[lora\]'"):
+        config(tmp_path / "none", tmp_path / "none.jsonl", tmp_path / "run", lora=2)
+
+
+def test_options_of_a_verifier_on_token_maps_are_refused(tmp_path):
+    options = {"cache": "cache", "start": "default", "end_to_end": True}
+    with pytest.raises(UsageError) as caught:
+        config(tmp_path, tmp_path, tmp_path / "run", in_batch=None, **options)
+    for name in options:
+        assert f"`{name}=` and `verifier=` generative exclude each other" in str(caught.value)
+    with pytest.raises(UsageError, match="`loss=` needs `verifier=` cross-encoder or `verifier=` generative"):
+        config(tmp_path, tmp_path, tmp_path / "run", verifier="cnn", loss="lambda")
 
 
 def test_low_rank_updates_learn_and_are_merged(base, tmp_path):

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import retrokit
-from retrokit.core.errors import DataError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.rag import Rag, prompt_of, read_questions
+from retrokit.extensions.rag.task import Rag, prompt_of, read_questions
 from retrokit.llm.base import Completion, Prompt, Sampling
 from tests.evaluation.fakes import GivenEncoder
 
@@ -103,6 +103,14 @@ def test_wrong_folders(folder: Path, tmp_path: Path) -> None:
     (folder / "queries.jsonl").write_text('{"_id": "q", "text": "Who?", "answers": ["x"]}\n')
     with pytest.raises(DataError, match=r"contains no corpus.jsonl"):
         read_questions(folder)
+
+
+def test_a_folder_without_a_task_may_be_one(folder: Path) -> None:
+    (folder / "corpus.jsonl").unlink()
+    with pytest.raises(UsageError) as caught:
+        tasks.parse(str(folder))
+    names = ", ".join(f"{name}:{folder}" for name in ("beir", "bright", "sure"))
+    assert str(caught.value) == f"write {names} or rag:{folder}, by its layout: a path needs the name of its task first"
 
 
 @pytest.mark.parametrize("name", ["", "local:"])

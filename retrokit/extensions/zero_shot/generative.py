@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from sentence_transformers import CrossEncoder
+from sentence_transformers.base.modules import Transformer
 from sentence_transformers.cross_encoder.modules import LogitScore
 from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
@@ -22,7 +23,13 @@ from torch import nn
 from retrokit import encoders
 from retrokit.core.errors import UsageError
 from retrokit.encoders.folders import architectures, tokenizer_of
-from retrokit.ranking.reranking.library import CrossEncoderReranker, load_cross_encoder, loading_model, set_length
+from retrokit.ranking.reranking.library import (
+    CrossEncoderReranker,
+    load_cross_encoder,
+    loaded_dtype,
+    loading_model,
+    set_length,
+)
 
 _CONTENT = '{{{{ messages | selectattr("role", "eq", "{}") | map(attribute="content") | first }}}}'
 _INSTRUCTED = "instruction"  # the name of a prompt
@@ -53,7 +60,7 @@ class GenerativeReranker(CrossEncoderReranker):
 @cache
 def forms() -> dict[str, dict[str, Any]]:
     """The published forms by name."""
-    text = files("retrokit.ranking.reranking").joinpath("generative.toml").read_text(encoding="utf-8")
+    text = files("retrokit.extensions.zero_shot").joinpath("generative.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
@@ -88,18 +95,21 @@ def generative(
         prompt = None
         options["chat_template"] = _chat_template(path, template, _instruction_of(fields, instruction), tokenizer)
 
+    def load() -> CrossEncoder:
+        loading: dict[str, Any] = {
+            "model_kwargs": {"dtype": loaded_dtype(dtype, device)},
+            "processor_kwargs": options,
+        }
+        if logit_score is None or is_complete or not is_decoder:
+            return CrossEncoder(path, device=device, **loading)
+        # the library's own way needs a tokenizer that has its two answers
+        decoder = Transformer(path, transformer_task="text-generation", **loading)
+        return CrossEncoder(modules=[decoder, logit_score], device=device)
+
     def prepare(loaded: CrossEncoder) -> None:
         _set_up(path, loaded, prompt, logit_score, layer)
 
-    loaded = load_cross_encoder(
-        "generative",
-        path,
-        dtype,
-        device,
-        prepare,
-        processor_kwargs=options,
-        logit_score=logit_score if is_decoder and not is_complete else None,
-    )
+    loaded = load_cross_encoder("generative", path, load, prepare)
     if max_length is not None:
         set_length(path, loaded, max_length)
     return GenerativeReranker(f"generative:{path}", loaded)
@@ -217,8 +227,6 @@ class DecoderBeginning:
         loaded: CrossEncoder = generative(spec.path, *options, None, max_length, "fp32", device, "bge").model
         return loaded
 
-
-def of_model(spec: str, model: CrossEncoder) -> CrossEncoderReranker:
-    """The reranker of a loaded model."""
-    kind = GenerativeReranker if isinstance(model[-1], LogitScore) else CrossEncoderReranker
-    return kind(spec, model)
+    def reranker(self, model: CrossEncoder) -> GenerativeReranker:
+        """Scores with a model that is trained."""
+        return GenerativeReranker("", model)
