@@ -48,5 +48,5 @@ def complete(card: ModelCard | DatasetCard, entries: Mapping[str, Any], tags: It
         if value:
             card.data[key] = value
     card.data["tags"] = list(dict.fromkeys([*(card.data.get("tags") or ()), *tags]))
-    if "license" not in card.data:
+    if not card.data.get("license"):
         notice("the card names no licence, so nobody may use the upload; give a `license=`")

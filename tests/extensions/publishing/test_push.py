@@ -9,7 +9,10 @@ from huggingface_hub.utils import filter_repo_objects
 
 from retrokit import cli
 from retrokit.core.errors import UsageError
+from retrokit.data.runs import Run
 from retrokit.extensions.publishing import push
+from retrokit.extensions.publishing.measured import card_results
+from retrokit.extensions.publishing.models import _tags
 
 
 def test_a_run_becomes_one_commit(folder, service, capsys):
@@ -90,6 +93,8 @@ def test_the_base_model_and_an_edited_card(folder, service, tmp_path):
     pushed = ModelCard(service.files()["README.md"].decode())
     assert "Written by hand." in pushed.text
     assert pushed.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
+    push(str(tmp_path / "run"), "me/run", base_model="org/mine", dry_run=str(tmp_path / "upload"))
+    assert ModelCard((tmp_path / "upload" / "README.md").read_text()).data.base_model == "org/mine"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,13 @@ def test_the_base_model_and_an_edited_card(folder, service, tmp_path):
         ({"folder": "mteb"}, "mteb is no data set; expected a model folder, a SURE or BEIR folder"),
         ({"folder": "beir", "results": ["results"]}, "`results=` is for models, and .*beir has no retrokit.json"),
         ({"mteb": "out"}, "`mteb=` needs `results=`"),
-        ({"folder": "adapter", "results": ["results"]}, "`results=`: none of .*adapter in its present state"),
+        (
+            {"folder": "adapter", "results": ["results"]},
+            (
+                {"folder": "adapter", "results": ["results"]},
+                "none of .*adapter in its present state; they are of .+, .+$",
+            ),
+        ),
     ],
 )
 def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message):
@@ -112,3 +123,16 @@ def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message
         push(**inside)
     assert "\n" not in str(caught.value)
     assert service.calls == []
+
+
+def test_the_losses_of_a_sum_are_tags():
+    run = Run("finished", "dot", identity={"loss": "infonce+kl:0.5"}, notes={"data": [{"records": 3}, {"records": 4}]})
+    losses = ["loss:MultipleNegativesRankingLoss", "loss:DistillKLDivLoss"]
+    assert [*_tags(run)] == ["generated_from_trainer", "dataset_size:7", *losses]
+
+
+def test_the_evaluation_of_the_saved_weights_is_on_the_card():
+    evaluations = [{"step": step, "evaluation": {"mine:ndcg@10": step / 10, "spearman": 0.5}} for step in (1, 2, 3)]
+    run = Run("finished", "dot", outcome={"best_step": 2, "evaluations": evaluations})
+    results = [(result.task_type, result.dataset_name, result.metric_value) for result in card_results(run, [])]
+    assert results == [("information-retrieval", "mine", 0.2), ("sentence-similarity", "evaluation", 0.5)]

@@ -11,7 +11,9 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import read_beir
 from retrokit.data.pairs import read_source
 from retrokit.data.sure import read_sure
-from retrokit.extensions.publishing import push
+from retrokit.evaluation import registry as tasks
+from retrokit.extensions.publishing import names, push
+from retrokit.extensions.publishing.cards import copy
 from tests.evaluation.fakes import write_folder
 from tests.sure_folders import small_folder
 
@@ -118,3 +120,57 @@ def test_a_folder_with_data_somewhere_below_is_not_uploaded(tmp_path, service):
     with pytest.raises(UsageError, match="project is no data set; expected a model folder, a SURE or BEIR folder"):
         push(str(tmp_path / "project"), "me/mine")
     assert service.calls == []
+
+
+def test_the_card_describes_tables_and_their_use(tmp_path):
+    write_folder(tmp_path / "mine", {"d1": "a", "d2": "b"}, {"q1": "c"}, {"q1": {"d1": 1}})
+    (tmp_path / "mine" / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n")
+    (tmp_path / "mine" / ".hidden.jsonl").write_text('{"text": "a secret"}\n')
+    card = "---\ntags: [animals]\ntask_categories: [question-answering]\n---\n# Mine\n"
+    (tmp_path / "mine" / "README.md").write_text(card)
+    pushed = push(str(tmp_path / "mine"), "me/mine", dry_run=str(tmp_path / "upload"))
+    names = {f"{part}.jsonl" for part in ("corpus", "queries", "qrels/dev", "qrels/test")}
+    assert set(pushed.files) == {"README.md", "qrels/dev.tsv", "qrels/test.tsv", *names}
+    assert pushed.files == sorted(pushed.files)
+    written = DatasetCard((tmp_path / "upload" / "README.md").read_text())
+    assert (written.data.tags, written.data.task_categories) == (["animals", "retrokit"], ["question-answering"])
+    (judged,) = [entry for entry in written.data.configs if entry["config_name"] == "default"]
+    assert [file["split"] for file in judged["data_files"]] == ["dev", "test"]
+    assert "| default | dev | 1 | query-id, corpus-id, score |" in written.text
+    assert "retrokit eval minilm --on beir:hf:me/mine\n" in written.text
+
+
+def test_a_card_of_pairs_or_repaired_data_says_so(tmp_path, caplog):
+    caplog.set_level("INFO", "retrokit")
+    (tmp_path / "pairs.jsonl").write_text('{"anchor": "a", "positive": "b"}\n')
+    push(str(tmp_path / "pairs.jsonl"), "me/pairs", dry_run=str(tmp_path / "one"))
+    text = (tmp_path / "one" / "README.md").read_text()
+    assert "# pairs\n\nTexts for training retrievers, in JSON lines.\n" in text
+    assert "retrokit finetune minilm --data hf:me/pairs -o runs/pairs\n" in text
+    assert caplog.messages == ["the card names no licence, so nobody may use the upload; give a `license=`"]
+    (tmp_path / "repaired").mkdir()
+    for name, row in (("pairs", {"anchor": "a", "positive": "b"}), ("changes", {"reason": "labels"})):
+        (tmp_path / "repaired" / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    push(str(tmp_path / "repaired"), "me/repaired", license="mit", dry_run=str(tmp_path / "two"))
+    text = (tmp_path / "two" / "README.md").read_text()
+    assert "Repaired copies of data. `changes.jsonl` lists each change.\n" in text
+    assert "hf download me/repaired --repo-type dataset --local-dir repaired\n" in text
+    assert len(caplog.messages) == 1
+
+
+def test_a_link_is_not_uploaded(tmp_path):
+    (tmp_path / "secret.txt").write_text("a secret")
+    (tmp_path / "model" / "part").mkdir(parents=True)
+    (tmp_path / "model" / "part" / "weights").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(DataError, match="model/part/weights: is a link; replace it by the file"):
+        copy(tmp_path / "model", tmp_path / "copied")
+
+
+def test_names_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert names.is_on_hub("org/data")
+    assert names.data_set_of(tasks, "beir:hf:org/data,split=dev") == "org/data"
+    assert names.data_set_of(tasks, "beir:org/data") is None
+    (tmp_path / "org" / "data").mkdir(parents=True)
+    assert not names.is_on_hub("org/data")
+    assert names.data_set_of(tasks, "beir:hf:org/data") is None

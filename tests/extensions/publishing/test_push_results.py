@@ -14,11 +14,13 @@ from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.model_meta import ScoringFunction
 from yaml import safe_load
 
+import retrokit
 from retrokit.core.errors import UsageError
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.extensions.publishing import push
 from retrokit.extensions.publishing.measured import card_results, hub_results
 from retrokit.extensions.publishing.models import stage_model
+from retrokit.extensions.publishing.submission import _sizes, _training_tasks
 
 
 @pytest.fixture
@@ -136,3 +138,30 @@ def test_what_mteb_does_not_take_is_one_line(folder, service, tmp_path, options)
         submission(folder, tmp_path, **options)
     assert "\n" not in str(caught.value)
     assert service.uploads == []
+
+
+def test_a_metric_without_a_value_is_not_published(folder, of_the_hub):
+    from retrokit.data.runs import read_run
+
+    (record,) = (record for record in of_the_hub if record.result.task.startswith("beir:"))
+    metrics = {**record.result.metrics, "ndcg@10": float("nan")}
+    undefined = replace(record, result=replace(record.result, metrics=metrics))
+    assert hub_results([undefined]) == {}
+    of_training = card_results(read_run(folder / "run"), [])
+    published = card_results(read_run(folder / "run"), [undefined])[len(of_training) :]
+    assert {result.metric_type for result in published} == {*record.shown} - {"ndcg@10"}
+
+
+def test_sizes_are_those_of_the_model():
+    sizes = _sizes(retrokit.encoder("static:64"))
+    assert sizes == {"n_parameters": 30522 * 64, "memory_usage_mb": 7}
+
+
+def test_other_training_data_are_named_in_a_notice(folder, caplog):
+    from retrokit.data.runs import read_run
+
+    caplog.set_level("INFO", "retrokit")
+    run = read_run(folder / "run")
+    _training_tasks(replace(run, identity={**run.identity, "data": ["data/a.jsonl", "hf:org/b", "hf:mteb/nfcorpus"]}))
+    (notice,) = caplog.messages
+    assert "complete it if a.jsonl, hf:org/b have data of MTEB's tasks" in notice
