@@ -25,13 +25,13 @@ CHUNKS = (
     Param("pool", "max", choices=("max", "mean"), help="score of the best chunk, or mean embedding"),
 )
 """Parameters of an entry whose encoder embeds long documents in chunks, which the registry sees to."""
-_PROMPTS = (
+PROMPTS = (
     Param("query_prompt", pattern=PROMPT, help="text before every query; a template ends with {text}"),
     Param("document_prompt", pattern=PROMPT, help="text before every document; a template ends with {text}"),
 )
 _COMMON = (
     *CHUNKS,
-    *_PROMPTS,
+    *PROMPTS,
     Param("query_max_length", int, minimum=1, help="longest query in tokens"),
     Param("max_length", int, minimum=1, help="longest text in tokens"),
 )
@@ -105,36 +105,6 @@ registry = EncoderRegistry(
             "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
             f"{_OPENING}:minilm",
             (_POOLING, *_ENDS, *_COMMON, _DTYPE, _ATTENTION),
-        ),
-        Entry(
-            "api",
-            "a service that speaks OpenAI's embeddings protocol: hosted ones, vLLM, Ollama, TEI",
-            "retrokit.encoders.api:api",
-            (
-                Param("model", required=True, help="model name at the service"),
-                Param(
-                    "url",
-                    env="OPENAI_BASE_URL",
-                    receives_texts=True,
-                    help="url=ADDRESS of the service up to /v1",
-                ),
-                Param("key_env", "OPENAI_API_KEY", help="environment variable with the API key"),
-                Param("timeout", 60.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
-                Param("revision", help="version of the model, for the cache key"),
-                Param(
-                    "dimensions",
-                    int,
-                    minimum=1,
-                    maximum=65536,
-                    help="embedding dimensions, if the service takes them",
-                ),
-                Param("batch", 64, minimum=1, maximum=4096, help="texts per call"),
-                Param("concurrency", 8, minimum=1, maximum=1024, help="concurrent calls"),
-                *_PROMPTS,
-                Param("input_type", help="cohere, jina, nvidia, voyage or FIELD:QUERY:DOCUMENT"),
-            ),
-            positional="model",
-            extra="llm",
         ),
         Entry(
             "clip",

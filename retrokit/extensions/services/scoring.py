@@ -13,7 +13,7 @@ import numpy as np
 
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable, wait_for
 from retrokit.core.service import Service, float32, service
-from retrokit.encoders.api import LONG_PROBE, fingerprint_of, halved, together
+from retrokit.extensions.services.embedding import LONG_PROBE, fingerprint_of, halved, together
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
 
 PROBE = "What keeps bees alive in winter?"
