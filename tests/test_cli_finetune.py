@@ -87,7 +87,7 @@ def test_all_wrong_names_are_said_at_once(typed, pairs):
         ("faiss", "faiss", "eval no/model --on beir:none --index HNSW32"),
         ("faiss", "faiss", "eval no/model dense:no/model,index=HNSW32 --on beir:none"),
         ("faiss", "faiss", "search no/model --corpus DATA --query cat --index HNSW32"),
-        ("openai", "llm", "eval api:m,url=http://127.0.0.1:9 --on beir:none"),
+        ("openai", "llm", "augment near-misses DATA --llm openai:m,url=http://127.0.0.1:9 -o out"),
         ("mteb", "mteb", "finetune no/model --data DATA --eval mteb:SciFact -o run"),
     ],
 )

@@ -63,7 +63,7 @@ WITHOUT = {
     "trackio": ["finetune", TABLE, "--track", "trackio", *TRAIN, "unmade"],
     "wandb": ["finetune", TABLE, "--track", "wandb", *TRAIN, "unmade"],
     "mlflow": ["finetune", TABLE, "--track", "mlflow", *TRAIN, "unmade"],
-    "llm": ["export", "api:any,url=http://127.0.0.1:9/v1", "--on", "corpus.jsonl", "-o", "out"],
+    "llm": ["build-sure", "task", "--llm", "openai:any,url=http://127.0.0.1:9/v1", "-o", "sure"],
     **SAMPLES.without_extra,
 }
 WITH = {

@@ -7,14 +7,13 @@ environment and is sent to the one address. No spec, store or message contains i
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 import httpx2
-import numpy as np
 from openai import (
     APIConnectionError,
     APIStatusError,
@@ -38,7 +37,7 @@ LARGEST_ANSWER, LARGEST_PER_TEXT = 16 << 20, 256 << 10
 """Bytes of an answer, and the bytes that each text of the request adds to that limit."""
 _OF_SOME_TEXT = {424, 500}  # TEI answers 424 if the model fails
 
-Answer = TypeVar("Answer")
+AnyService = TypeVar("AnyService", bound="Service")
 
 
 class _BoundedClient(DefaultAsyncHttpxClient):
@@ -153,7 +152,7 @@ class Service:
                     continue
                 raise self._no_answer(error) from error
             except (ValueError, RecursionError) as error:
-                begins = self._said(repr(str(getattr(error, "doc", ""))[:60].strip()))
+                begins = self.brief(repr(str(getattr(error, "doc", ""))[:60].strip()))
                 problem = f"the answer is not JSON and begins {begins}; check the url"
                 raise ServiceError(f"{self.where}: {problem}") from error
 
@@ -188,59 +187,11 @@ class Service:
     def _no_answer(self, error: APIConnectionError) -> ServiceError:
         if isinstance(error, APITimeoutError):
             return ServiceError(f"{self.where}: no complete answer in {self._timeout:g} s")
-        return ServiceError(f"{self.where}: {self._said(error.__cause__ or error)}; is the service running?")
-
-    async def each(
-        self,
-        body: Mapping[str, Any],
-        names: tuple[str, ...],
-        count: int,
-        read: Callable[[Any, int], tuple[int, Answer]],
-        expected: str,
-        patient: bool = True,
-    ) -> list[Answer]:
-        """The answers to ``count`` items, in the items' order.
-
-        Args:
-            names: fields that may hold the list of answers; a bare list is read too.
-            read: an answer and its position in the list to the item's index and the value; what it raises of
-                LookupError, TypeError, ValueError means that the answer has another shape.
-            expected: the shape of an answer, for messages.
-
-        Raises:
-            ServiceError: answers of another shape or number; and as :meth:`post`.
-        """
-        answer = await self.post(body, patient, texts=count)
-        rows = _list_in(answer, names)
-        if rows is None:
-            raise self.unexpected(answer, f"{names[0]}: list of {count} of {expected}")
-        if len(rows) != count:
-            raise ServiceError(f"{self.where}: {len(rows):,} answers for {count:,} texts; expected one for each")
-        values: dict[int, Answer] = {}
-        for position, row in enumerate(rows):
-            try:
-                index, value = read(row, position)
-                is_wrong = isinstance(index, bool) or index in values or index not in range(count)
-            except (LookupError, TypeError, ValueError, OverflowError) as error:
-                raise self.unexpected(row, f"{expected} for each text") from error
-            if is_wrong:
-                wrong = f"the index {self._said(repr(index))} in answer {position}"
-                raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
-            values[index] = value
-        return [values[index] for index in range(count)]
-
-    def check_finite(self, values: np.ndarray, what: str, named: Callable[[int], str]) -> None:
-        """Raise :class:`ServiceError` unless all ``values`` (``[n]`` or ``[n, d]``) are finite; ``what`` is what they
-        are called, and ``named`` is the name of the item of an index."""
-        are_finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-        bad = np.flatnonzero(~are_finite)
-        if len(bad):
-            problem = f"{len(bad)} of {len(values)} {what} are not finite"
-            raise ServiceError(f"{self.where}: {problem}; {named(int(bad[0]))}")
+        return ServiceError(f"{self.where}: {self.brief(error.__cause__ or error)}; is the service running?")
 
     def unexpected(self, answer: Any, expected: str) -> ServiceError:
         """The error for an answer of another shape: how it begins, and the expected shape."""
-        return ServiceError(f"{self.where}: unexpected answer {self._said(answer)}; expected {expected}")
+        return ServiceError(f"{self.where}: unexpected answer {self.brief(answer)}; expected {expected}")
 
     def redacted(self, text: str) -> str:
         """``text`` without the key, unless that is a short word such as ``EMPTY``, which any text may contain."""
@@ -253,13 +204,13 @@ class Service:
         error = answer.get("error") if isinstance(answer, dict) else None
         if error and not {"choices", "data", "results"} & answer.keys():
             code = error.get("code", 200) if isinstance(error, dict) else 200
-            raise ServiceError(f"{self.where}: {self._said(_message(error))} ({self._said(code)})")
+            raise ServiceError(f"{self.where}: {self.brief(_message(error))} ({self.brief(code)})")
         return answer
 
     def _failure(self, error: APIStatusError) -> ServiceError:
         """The error for an answer with another status than 200."""
         status = error.status_code
-        said = f"{self._said(_message(error.body) or error.response.reason_phrase or 'it failed')} ({status})"
+        said = f"{self.brief(_message(error.body) or error.response.reason_phrase or 'it failed')} ({status})"
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             how = f"does not take the key in {self.key_name}" if self._key else f"wants a key; set {self.key_name}"
             return ServiceError(f"{self.where} {how}: {said}")
@@ -269,13 +220,16 @@ class Service:
             return PromptRefused(f"{self.where} refuses the request: {said}")
         return (ServerFailed if status in _OF_SOME_TEXT else ServiceError)(f"{self.where}: {said}")
 
-    def _said(self, words: object) -> str:
+    def brief(self, words: object) -> str:
         """The words of a service or a library on one line, not too long, and without the key."""
         return shortened(self.redacted(str(words)), 300)
 
 
-def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: float) -> Service:
-    """The service of ``url`` for the spec ``entry:model``. Its key comes from the environment variable ``key_env``.
+def service(
+    kind: type[AnyService], entry: str, model: str, url: str, path: str, key_env: str, timeout: float
+) -> AnyService:
+    """The service of ``url``, of a ``kind``, for the spec ``entry:model``. Its key comes from the environment variable
+    ``key_env``.
 
     Raises:
         UsageError: no valid address, one that contains a secret, or no key although OpenAI's own service needs one.
@@ -287,16 +241,7 @@ def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: 
         raise UsageError(f"the key in {key_env} contains characters that no key has")
     if key is None and url == OFFICIAL:
         raise UsageError(f"{entry}:{model} needs a key: set {key_env}, or give the url of another service")
-    return Service(model, url, path, key, key_env, timeout)
-
-
-def float32(numbers: Sequence[object]) -> np.ndarray:
-    """Numbers of an answer as float32 ``[n]``; those that are too large for it are infinite. Raises :class:`TypeError`
-    for what JSON does not call a number: ``true``, ``null``, ``"1"``."""
-    if any(type(number) not in (int, float) for number in numbers):
-        raise TypeError
-    with np.errstate(over="ignore"):
-        return np.array(numbers, dtype=np.float32)
+    return kind(model, url, path, key, key_env, timeout)
 
 
 def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
@@ -319,13 +264,6 @@ def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
     elif not folder:
         folder = "/v1"
     return f"{address.scheme}://{address.netloc}{folder}", query
-
-
-def _list_in(answer: Any, names: Sequence[str]) -> list[Any] | None:
-    """The list that an answer is, or has in the first field of these names that it has."""
-    if isinstance(answer, dict):
-        answer = next((answer[name] for name in names if name in answer), None)
-    return answer if isinstance(answer, list) else None
 
 
 def _may_pass(error: APIStatusError) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
-from retrokit.core.settings import COMMON, service_params
+from retrokit.core.settings import COMMON
 from retrokit.data.prompted import PROMPT
 from retrokit.encoders.inputs import inputs_to_show
 from retrokit.encoders.inputs import showing_inputs as showing_inputs
@@ -25,13 +25,13 @@ CHUNKS = (
     Param("pool", "max", choices=("max", "mean"), help="score of the best chunk, or mean embedding"),
 )
 """Parameters of an entry whose encoder embeds long documents in chunks, which the registry sees to."""
-_PROMPTS = (
+PROMPTS = (
     Param("query_prompt", pattern=PROMPT, help="text before every query; a template ends with {text}"),
     Param("document_prompt", pattern=PROMPT, help="text before every document; a template ends with {text}"),
 )
 _COMMON = (
     *CHUNKS,
-    *_PROMPTS,
+    *PROMPTS,
     Param("query_max_length", int, minimum=1, help="longest query in tokens"),
     Param("max_length", int, minimum=1, help="longest text in tokens"),
 )
@@ -105,28 +105,6 @@ registry = EncoderRegistry(
             "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
             f"{_OPENING}:minilm",
             (_POOLING, *_ENDS, *_COMMON, _DTYPE, _ATTENTION),
-        ),
-        Entry(
-            "api",
-            "a service that speaks OpenAI's embeddings protocol: hosted ones, vLLM, Ollama, TEI",
-            "retrokit.encoders.api:api",
-            (
-                *service_params(timeout=60.0),
-                Param("revision", help="version of the model, for the cache key"),
-                Param(
-                    "dimensions",
-                    int,
-                    minimum=1,
-                    maximum=65536,
-                    help="embedding dimensions, if the service takes them",
-                ),
-                Param("batch", 64, minimum=1, maximum=4096, help="texts per call"),
-                Param("concurrency", 8, minimum=1, maximum=1024, help="concurrent calls"),
-                *_PROMPTS,
-                Param("input_type", help="cohere, jina, nvidia, voyage or FIELD:QUERY:DOCUMENT"),
-            ),
-            positional="model",
-            extra="llm",
         ),
         Entry(
             "clip",

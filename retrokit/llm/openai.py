@@ -123,4 +123,4 @@ def _count(answer: Any, name: str) -> int | None:
 
 def openai_llm(model: str, url: str, key_env: str, timeout: float, stop: str | None) -> OpenAILLM:
     """The model ``openai``; raises as :func:`retrokit.core.service.service`."""
-    return OpenAILLM(service("openai", model, url, "chat/completions", key_env, timeout), read_stop(stop))
+    return OpenAILLM(service(Service, "openai", model, url, "chat/completions", key_env, timeout), read_stop(stop))

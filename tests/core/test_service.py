@@ -2,11 +2,9 @@
 
 import gzip
 import itertools
-from collections.abc import Callable
 
 import pytest
 
-import retrokit
 from retrokit.core.errors import ServiceError
 from retrokit.core.service import LARGEST_ANSWER, LARGEST_PER_TEXT
 from tests.llm.hostile import KEY, skip_waits
@@ -18,13 +16,6 @@ def complete(url: str, timeout: float) -> object:
     return ask(f"openai:m,url={url},timeout={timeout}", "Who purrs?")
 
 
-def embed(url: str, timeout: float) -> object:
-    return retrokit.encoder(f"api:m,url={url},timeout={timeout}").embed(["Who purrs?"], "query")
-
-
-USERS = [complete, embed]
-
-
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -32,25 +23,23 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return skip_waits(monkeypatch)
 
 
-@pytest.mark.parametrize("use", USERS)
-def test_an_answer_of_a_byte_now_and_then_is_given_up(use: Callable[[str, float], object]) -> None:
+def test_an_answer_of_a_byte_now_and_then_is_given_up() -> None:
     with ChatServer(Plan(pace=0.05)) as server:
         with pytest.raises(ServiceError, match=r"no complete answer in 0\.2 s$"):
-            use(server.url, 0.2)
+            complete(server.url, 0.2)
         assert len(server.log.bodies) == 3
 
 
-@pytest.mark.parametrize("use", USERS)
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("status", [200, 503])
-def test_an_answer_without_end_is_given_up(use: Callable[[str, float], object], is_packed: bool, status: int) -> None:
+def test_an_answer_without_end_is_given_up(is_packed: bool, status: int) -> None:
     body = b" " * (LARGEST_ANSWER + 2 * LARGEST_PER_TEXT + 1)
     reply = message(status, body)
     if is_packed:
         reply = message(status, gzip.compress(body), "Content-Encoding: gzip")
     with ChatServer(Plan(reply=lambda body: reply)) as server:
         with pytest.raises(ServiceError, match=r": the answer is larger than 1[67] MiB, the limit; check the url$"):
-            use(server.url, 60)
+            complete(server.url, 60)
         assert len(server.log.bodies) == 1
 
 

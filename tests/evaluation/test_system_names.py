@@ -31,11 +31,6 @@ from tests.models import make_bert, sentences
         (["sentence-transformers/all-MiniLM-L6-v2"], ["sentence-transformers/all-MiniLM-L6-v2"]),
         (["/x/a,max_length=8"], ["a,max_length=8"]),
         (['hybrid:a="/x/a,max_length=8",b=bm25'], ['hybrid:a="a,max_length=8",b=bm25']),
-        (["api:m,url=http://host/v1"], ["m"]),
-        (
-            ["api:m,url=http://host/v1", "api:m,url=http://other/v1"],
-            ["m at http://host/v1", "m at http://other/v1"],
-        ),
         (["two words/and a path: no spec"], None),
     ],
 )

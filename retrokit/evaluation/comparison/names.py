@@ -65,8 +65,8 @@ def ends_of(path: str) -> list[str]:
 def short_names(specs: Collection[str], names_of: Callable[[str], list[str]] = ends_of) -> dict[str, str]:
     """What is read in place of each folder and each service in the ``specs``, if it is not the same.
 
-    >>> short_names(["minilm", "/home/me/runs/a", "/home/me/runs/minilm", "api:m,url=http://host/v1"])
-    {'/home/me/runs/a': 'a', '/home/me/runs/minilm': 'runs/minilm', 'api:m,url=http://host/v1': 'm'}
+    >>> short_names(["minilm", "/home/me/runs/a", "/home/me/runs/minilm"])
+    {'/home/me/runs/a': 'a', '/home/me/runs/minilm': 'runs/minilm'}
     """
     candidates: dict[str, list[str]] = {}
     specs = [spec for spec in specs if not any(spec.startswith(f"{other} ") for other in specs)]  # with a similarity

@@ -1,4 +1,4 @@
-"""Rerankers that are language models or services, and the decoder that rerank train trains."""
+"""Rerankers that are language models, and the decoder that rerank train trains."""
 
 from retrokit.core.registry import Entry, Param
 from retrokit.ranking.reranking import DTYPE, MAX_LENGTH, MODEL, PairEntry
@@ -47,22 +47,6 @@ QUERY_LIKELIHOOD = Entry(
         DTYPE,
     ),
     positional="path",
-)
-SERVICE = Entry(
-    "rerank-api",
-    "a service that reranks, by Cohere's protocol: hosted ones, Jina, vLLM",
-    "retrokit.extensions.zero_shot.service:rerank_api",
-    (
-        Param("model", required=True, help="name at the service"),
-        Param("url", required=True, receives_texts=True, help="up to /v1 or /v2"),
-        Param("key_env", "RERANK_API_KEY", help="environment variable of the key, if any"),
-        Param("timeout", 60.0, minimum=0.1, maximum=86_400, help="seconds for a complete answer"),
-        Param("revision", help="name of the model's state"),
-        Param("batch", 100, minimum=1, maximum=10_000, help="documents of a call"),
-        Param("concurrency", 8, minimum=1, maximum=1024, help="calls at once"),
-    ),
-    positional="model",
-    extra="llm",
 )
 LLM = Entry(
     "llm",

@@ -14,12 +14,13 @@ from retrokit import similarities
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable, wait_for
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import notice, progress
-from retrokit.core.service import Service, float32, service
+from retrokit.core.service import service
 from retrokit.data.images import check_texts
 from retrokit.data.jsonl import digest_of_json
 from retrokit.data.prompted import given_prompt, texts_of
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
+from retrokit.extensions.services.lists import ListService, float32
 from retrokit.similarities.base import Role
 
 PROBE = "What does a service make of this sentence today?"
@@ -56,7 +57,7 @@ class ServiceEncoder(Encoder):
 
     def __init__(
         self,
-        service: Service,
+        service: ListService,
         revision: str | None,
         dimensions: int | None,
         prompts: Mapping[str, str | None],
@@ -258,7 +259,7 @@ async def halved(
 
 
 async def together(
-    service: Service, call: Callable[[_Batch], Awaitable[np.ndarray]], batches: Iterable[_Batch], concurrency: int
+    service: ListService, call: Callable[[_Batch], Awaitable[np.ndarray]], batches: Iterable[_Batch], concurrency: int
 ) -> list[np.ndarray]:
     """What ``call`` makes of each batch, ``concurrency`` of them at once; the first failure ends all."""
     slots = asyncio.Semaphore(concurrency)
@@ -327,6 +328,6 @@ def api(
     device: str | None = None,
 ) -> ServiceEncoder:
     """The encoder ``api``; raises as :func:`retrokit.core.service.service`."""
-    endpoint = service("api", model, url, "embeddings", key_env, timeout)
+    endpoint = service(ListService, "api", model, url, "embeddings", key_env, timeout)
     prompts = {"query": given_prompt(query_prompt), "document": given_prompt(document_prompt)}
     return ServiceEncoder(endpoint, revision, dimensions, prompts, input_type, batch, concurrency)

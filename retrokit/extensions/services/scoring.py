@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable, wait_for
-from retrokit.core.service import Service, float32, service
-from retrokit.encoders.api import LONG_PROBE, fingerprint_of, halved, together
+from retrokit.core.service import service
+from retrokit.extensions.services.embedding import LONG_PROBE, fingerprint_of, halved, together
+from retrokit.extensions.services.lists import ListService, float32
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
 
 PROBE = "What keeps bees alive in winter?"
@@ -23,7 +24,7 @@ PROBED = ("They live on honey.", "Bees cluster for warmth.", "Tin melts at 232 Â
 class ServiceReranker(PairwiseReranker):
     """One model of one service, which scores the documents of one query in a call."""
 
-    def __init__(self, service: Service, revision: str | None, batch: int, concurrency: int) -> None:
+    def __init__(self, service: ListService, revision: str | None, batch: int, concurrency: int) -> None:
         self.spec = f"rerank-api:{service.model}"
         self._service, self._revision = service, revision
         self._batch, self._concurrency = batch, concurrency
@@ -105,4 +106,6 @@ def rerank_api(
     model: str, url: str, key_env: str, timeout: float, revision: str | None, batch: int, concurrency: int
 ) -> ServiceReranker:
     """The reranker ``rerank-api``; raises as :func:`retrokit.core.service.service`."""
-    return ServiceReranker(service("rerank-api", model, url, "rerank", key_env, timeout), revision, batch, concurrency)
+    return ServiceReranker(
+        service(ListService, "rerank-api", model, url, "rerank", key_env, timeout), revision, batch, concurrency
+    )

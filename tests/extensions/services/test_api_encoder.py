@@ -11,7 +11,9 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import ServiceError, UsageError
-from retrokit.encoders.api import LONG_PROBE, PROBE
+from retrokit.core.service import LARGEST_ANSWER, LARGEST_PER_TEXT
+from retrokit.evaluation.comparison.names import short_names
+from retrokit.extensions.services.embedding import LONG_PROBE, PROBE
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, skip_waits
 from tests.llm.server import PASSING, ChatServer, Plan, error, letters, message
@@ -249,6 +251,30 @@ def test_what_does_not_fit(more: str, problem: str, monkeypatch: pytest.MonkeyPa
         retrokit.encoder(f"api:model,{more}")
     with ChatServer() as server, pytest.raises(UsageError, match="leave precision bf16 out"):
         retrokit.encoder(spec(server)).embed(["a"], "query", "bf16")
+
+
+@pytest.mark.parametrize("template", ["Do {instruction}: ", "{text} is it", "{text}{text}"])
+def test_a_template_has_its_place_for_the_text_at_the_end(template: str) -> None:
+    with pytest.raises(UsageError, match="a template ends with"):
+        retrokit.encoder(f'api:m,url=http://127.0.0.1:9/v1,query_prompt="{template}"')
+
+
+def test_an_answer_that_does_not_end_is_given_up() -> None:
+    endless = message(200, b" " * (LARGEST_ANSWER + 2 * LARGEST_PER_TEXT + 1))
+    for plan, options, problem, calls in (
+        (Plan(pace=0.05), ",timeout=0.2", r"no complete answer in 0\.2 s$", 3),
+        (Plan(reply=lambda body: endless), "", r": the answer is larger than 1[67] MiB, the limit; check the url$", 1),
+    ):
+        with ChatServer(plan) as server:
+            with pytest.raises(ServiceError, match=problem):
+                retrokit.encoder(spec(server, options)).embed(["Who purrs?"], "query")
+            assert len(server.log.bodies) == calls
+
+
+def test_names_of_systems_are_those_of_models() -> None:
+    one, other = "api:m,url=http://host/v1", "api:m,url=http://other/v1"
+    assert short_names([one]) == {one: "m"}
+    assert short_names([one, other]) == {one: "m at http://host/v1", other: "m at http://other/v1"}
 
 
 @pytest.mark.parametrize(
