@@ -128,6 +128,7 @@ def test_a_table_for_people(beir, exported, capsys):
         ("--corpus {beir} --query x", "name what searches: an encoder, bm25"),
         ("bm25 --corpus - --queries -", "--corpus and --queries cannot both be standard input"),
         ("bm25 --corpus {beir} --interactive --query x", "--interactive and --query exclude each other"),
+        ("bm25 --corpus {beir} --query=", "--query is empty; expected a text"),
         ("bm25 --corpus {beir} --query x -k 0", "-k 0 is out of range (at least 1)"),
         ("bm25 --corpus {beir} --query x --format csv", "--format csv is none of table, trec, jsonl"),
         (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import tempfile
 from array import array
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from retrokit.core.errors import UsageError, naming
 from retrokit.core.files import named, writing
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
-from retrokit.core.registry import Entry, Param, Registry
+from retrokit.core.registry import Entry, Param, Registry, head_of
 from retrokit.core.settings import taking
 from retrokit.data.columns import SCORE, SENTENCES, pair_columns, scored_columns
 from retrokit.data.jsonl import TEXTS, Row, fields_of, json_line, read_jsonl
@@ -94,6 +95,8 @@ def part(path: str, weight: float | None, count: int | None, name: str | None) -
     """The part of a spec such as ``near.jsonl,count=100``; raises :class:`UsageError` for both weight and count."""
     if weight is not None and count is not None:
         raise UsageError(f"{path}: weight={weight:g} and count={count} are two ways to say how much; give one")
+    if head_of(path) in ("beir", "docstrings", "hf") and not os.path.exists(path):
+        raise UsageError(f"{path}: a mixture is of files; finetune takes such data with --data, and mixes by --mix")
     return Part(path, name or stem(path), weight, count)
 
 

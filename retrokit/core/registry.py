@@ -267,6 +267,16 @@ def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
     raise UsageError(f"{of}: the quoted value has no closing quote")
 
 
+def _quoted_path(entry: Entry, text: str, item: str) -> str:
+    """How to write the path in ``text`` that a comma or an equals sign in ``item`` cuts, if there is one."""
+    path = text.removeprefix(f"{entry.name}:") if entry.positional is not None else ""
+    while path and item in path:
+        if os.path.exists(path):
+            return f'; for the path: {entry.name}:"{path}"'
+        path = path.rpartition(",")[0]
+    return ""
+
+
 class BrokenEntry(NamedTuple):
     """Why an entry point has no entry. If its name ``is_taken``, nobody can say which entry is meant by it."""
 
@@ -465,12 +475,13 @@ class Registry:
         """The name and the value of a parameter, of which ``text`` gives ``earlier`` ones."""
         if key is None:
             expected = ", ".join(param.describe() for param in entry.params) or "no parameters"
-            raise UsageError(f"{text}: {value!r} has no name; {entry.name} takes {expected}")
+            hint = _quoted_path(entry, text, value)
+            raise UsageError(f"{text}: {value!r} has no name; {entry.name} takes {expected}{hint}")
         param = entry.param(key)
         if param is None:
             names = [param.name for param in entry.params]
             problem = f"{text}: {entry.name} has no parameter {key!r}{did_you_mean(key, names)}"
-            problem += f"; it takes {', '.join(names)}"
+            problem += f"; it takes {', '.join(names)}{_quoted_path(entry, text, f'{key}={value}')}"
             inner = str(earlier.get(entry.positional or "", ""))
             if ":" in inner:
                 problem += f'; options of {inner} need quotes: {entry.name}:"{inner},{key}={value}"'

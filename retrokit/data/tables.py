@@ -36,11 +36,13 @@ def stem(path: str | Path) -> str:
 
 def label_names(path: str | Path) -> dict[str, list[str]]:
     """By column, the names of classes of a Parquet file that a Hugging Face data set wrote; none of another file."""
+    import pyarrow
     from pyarrow import parquet
 
     if not str(path).lower().endswith(".parquet"):
         return {}
-    metadata = parquet.read_schema(path).metadata or {}
+    with pyarrow.OSFile(os.fspath(path)) as stream:
+        metadata = parquet.read_schema(stream).metadata or {}
     description = json.loads(metadata.get(b"huggingface", b"{}"))
     return names_of_classes(description.get("info", {}).get("features", {}))
 
@@ -238,8 +240,12 @@ def _parquet(path: str | Path, feed: Callable[[bytes], object] | None) -> Iterat
                 while chunk := stream.read(1 << 20):
                     feed(chunk)
         number = 0
-        with parquet.ParquetFile(path) as file:
+        with pyarrow.OSFile(os.fspath(path)) as stream, parquet.ParquetFile(stream) as file:
             names, decimals = _columns_of(file.schema_arrow)
+            others = [name for name in file.schema_arrow.names if name not in names]
+            if others:
+                problem = "columns of bytes, dates or decimals are not read"
+                notice(f"{named(path)}: {problem}: {fields_of(others)}", once=True)
             for batch in file.iter_batches(1024, columns=names):
                 for values in batch.to_pylist():
                     for name in decimals:

@@ -75,7 +75,10 @@ def export(settings: ExportSettings) -> Export:
         open_export(folder)  # nothing else is replaced
         check_replaceable(folder, _NAMES, paths_in([source.path, settings.encoder, settings.only]))
 
-    check = check_former if settings.overwrite or is_address(output) else None
+    def refuse() -> None:
+        raise UsageError(f"{folder}: exists already; name a new folder, or give `overwrite=`")
+
+    check = check_former if settings.overwrite or is_address(output) else refuse
     making = folder_in_the_making(folder, check, exports.can_go_on)
     try:
         with making as unfinished, encoders.showing_inputs(settings.show_inputs):
@@ -185,6 +188,11 @@ def _output_of(settings: ExportSettings, shard: _Shard | None) -> str:
     is_whole = file_system().exists(note) if is_address(note) else os.path.exists(note)
     if is_whole:
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
+    for former in Path(settings.output).glob(exports.SHARDS):
+        count = int(former.name[-5:])
+        if count != shard.shards:
+            problem = f"contains shards of {count}; name another folder for shards of {shard.shards}"
+            raise UsageError(f"{settings.output}: {problem}")
     return f"{settings.output}/shard-{shard.number:05}-of-{shard.shards:05}"
 
 

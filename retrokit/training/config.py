@@ -367,10 +367,17 @@ class FinetuneConfig(EncoderTrainingConfig):
 def differences(
     before: dict[str, Any], now: dict[str, Any], before_label: str = "was", now_label: str = "now"
 ) -> list[str]:
-    """Differences of two identities, each as ``option was X, now Y``."""
+    """Differences of two identities, each as ``option was X, now Y``, or as the files whose content differs."""
     keys = [*now, *(key for key in before if key not in now)]
-    return [
-        f"{key.replace('_', '-')} {before_label} {before.get(key)}, {now_label} {now.get(key)}"
-        for key in keys
-        if before.get(key) != now.get(key)
-    ]
+    problems = []
+    for key in keys:
+        old, new = before.get(key), now.get(key)
+        if old == new:
+            continue
+        names = (now.get(key.removesuffix("_digests")) or []) if key.endswith("_digests") else []
+        changed = [name for name, was, is_now in zip(names, old or [], new or [], strict=False) if was != is_now]
+        if changed:
+            problems.append(f"the content of {', '.join(changed)} differs")
+        else:
+            problems.append(f"{key.replace('_', '-')} {before_label} {old}, {now_label} {new}")
+    return problems

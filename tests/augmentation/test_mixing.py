@@ -140,6 +140,12 @@ def test_bad_lines_are_named(tmp_path, content, message):
         ([], "out.jsonl", UsageError, "at least one part"),
         (["no.jsonl"], "out.jsonl", DataError, "does not exist"),
         (["folder"], "out.jsonl", DataError, "is a folder"),
+        (
+            ["hf:folder"],
+            "out.jsonl",
+            UsageError,
+            "hf:folder: a mixture is of files; finetune takes such data with --data",
+        ),
         (["a.jsonl"], "a.jsonl/out.jsonl", DataError, "could not be written"),
     ],
 )

@@ -97,6 +97,18 @@ def test_a_fallbacks_value_is_read_back_with_and_without_its_name(value):
     assert registry.parse(str(read)) == spec
 
 
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [("lr=3", "lr=3"), ("a,b=2,pooling=x", "a,b=2"), ("open:a,b", "a,b"), ("open:lr=3,pooling=x", "lr=3")],
+)
+def test_a_path_that_needs_quotes_is_quoted_in_the_message(text, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / path).mkdir()
+    with pytest.raises(UsageError, match=f'; for the path: open:"{path}"$'):
+        openings().parse(text)
+    assert openings().parse(f'open:"{path}"').params["path"] == path
+
+
 def test_options_of_a_bare_name_or_path_after_the_wrong_mark(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     registry = openings()

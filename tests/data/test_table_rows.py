@@ -2,17 +2,21 @@
 
 import gzip
 import json
+from datetime import date
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet
 import pytest
 
 from retrokit.augmentation.texts import Texts
 from retrokit.core.errors import DataError
 from retrokit.core.notices import heard
 from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.jsonl import Row
 from retrokit.data.labelled import read_labelled
 from retrokit.data.pairs import read_source
+from retrokit.data.tables import label_names, read_rows
 from retrokit.data.training_rows import Pair
 
 PASSAGES = [{"docid": "1", "title": "T", "text": "b"}], [{"docid": "2", "title": "", "text": "x"}]
@@ -193,3 +197,16 @@ def test_two_texts_are_refused(tmp_path: Path, kind: str) -> None:
     path = written(tmp_path, kind, [{"id": "1", "query": "x", "passage": "y"}])
     with pytest.raises(DataError, match=r"the text could be in any of 'passage', 'query'; keep one$"):
         list(read_corpus(path))
+
+
+def test_columns_of_parquet_that_are_not_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "hf:pairs.parquet"  # no address
+    rows = [{"anchor": "a", "positive": "b", "day": date(2026, 1, 2), "key": b"c"}]
+    with Path(name).open("wb") as stream:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
+    assert label_names(name) == {}
+    with heard() as messages:
+        (row,) = read_rows(name)
+    assert row == (1, Row({"anchor": "a", "positive": "b"}, name, 1))
+    assert list(messages) == [f"{name}: columns of bytes, dates or decimals are not read: 'day', 'key'"]

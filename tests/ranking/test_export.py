@@ -178,7 +178,7 @@ def test_bad_input_leaves_nothing(tiny_bert, folder, tmp_path, monkeypatch):
 def test_only_an_export_is_replaced(tiny_bert, folder, tmp_path):
     out = tmp_path / "out"
     export.export(str(tiny_bert), str(folder), str(out), sim="dot")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="exists already; name a new folder, or give `overwrite=`"):
         export.export(str(tiny_bert), str(folder), str(out), sim="cosine")
     made = export.export(str(tiny_bert), str(folder), str(out), sim="cosine", overwrite=True)
     assert export.open_export(out).note["similarity"]["spec"] == "cosine"

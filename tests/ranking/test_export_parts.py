@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -183,8 +184,14 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
     assert {path.name for path in out.iterdir()} == set(exports.FILES) - {exports.RANGES}
     assert open_export(out).note == whole.note
     shutil.rmtree(out)
-    for shard in ("1/2", "2/2", "3/3"):
+    for shard in ("1/2", "2/2"):
         make(shard)
+    with pytest.raises(UsageError, match="out: contains shards of 2; name another folder for shards of 3"):
+        make("3/3")
+    (out / "shard-00002-of-00002").rename(out / "shard-00002-of-00003")
+    note = json.loads((out / "shard-00002-of-00003" / exports.NOTE).read_text())
+    note["shard"]["of"] = 3
+    (out / "shard-00002-of-00003" / exports.NOTE).write_text(json.dumps(note))
     with pytest.raises(UsageError, match="contains shards of 2 and of 3"):
         open_export(out)
     for shard in ("0/2", "3/2", "1", "a/b", "1/-2"):

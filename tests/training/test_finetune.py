@@ -229,6 +229,18 @@ def stopped(tmp_path_factory, tiny_bert) -> Path:
     return folder
 
 
+def test_changed_data_are_named_by_their_file(stopped, tiny_bert, tmp_path):
+    shutil.copytree(stopped / "run", tmp_path / "run")
+    pairs = stopped / "pairs.jsonl"
+    lines = pairs.read_text()
+    try:
+        pairs.write_text(lines.replace('"anchor": "', '"anchor": "new ', 1))
+        with pytest.raises(UsageError, match=rf"run is another run: the content of {pairs} differs$"):
+            finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=3, resume=True))
+    finally:
+        pairs.write_text(lines)
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

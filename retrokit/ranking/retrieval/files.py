@@ -169,6 +169,8 @@ def search_files(settings: SearchSettings) -> Hits:
         raise UsageError("`corpus=` and `queries=` cannot both be standard input")
     texts = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
     for number, text in enumerate((typed_text(query, "`query=`") for query in settings.query), start=1):
+        if not text.strip():
+            raise UsageError("`query=` is empty; expected a text")
         if texts.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
     settings.check_ids("query id", texts)
