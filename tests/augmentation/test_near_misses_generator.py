@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from retrokit.augmentation.edits.family import Family, Rewriting, load_families
-from retrokit.augmentation.edits.files import near_miss_families
 from retrokit.augmentation.edits.generator import NearMiss, Text, near_misses
 from retrokit.augmentation.edits.running_text import RULES, why_not
 from retrokit.augmentation.edits.subject import Subject
@@ -220,14 +219,8 @@ def test_a_negative_that_is_the_paraphrase_is_none() -> None:
 
 
 def test_wrong_use_is_one_clear_line() -> None:
-    with pytest.raises(
-        UsageError, match=r"'x'; known: negation, binding, .*\n.* 'spacial' \(did you mean spatial or spacing\?\)"
-    ):
+    with pytest.raises(UsageError, match=r"'x'; known: negation, binding, .*\n.* 'spacial' \(did you mean spatial\b"):
         load_families(["x", "spacial", "spatial"])
-    with pytest.raises(UsageError, match=r"^typos, case: keeps the meaning"):
-        near_miss_families(["numbers", "typos", "case"])
-    with pytest.raises(UsageError, match=r"^entities, position: takes words or names from other texts"):
-        near_miss_families(["numbers", "entities", "position"])
     with pytest.raises(UsageError, match="named twice: spatial, spatial"):
         load_families(["spatial", "spatial"])
     with pytest.raises(UsageError, match="`per_family=` 0 is out of range"):

@@ -17,6 +17,7 @@ from retrokit import cli
 from retrokit.augmentation.edits import registry
 from retrokit.augmentation.edits.by_model import prompts_of
 from retrokit.augmentation.edits.family import CONTROL, EDIT, Edit, load_families
+from retrokit.augmentation.edits.files import near_miss_families
 from retrokit.augmentation.edits.generator import PER_TEXT, EditCase, TextToEdit, edit_set, sample_of
 from retrokit.augmentation.edits.subject import FUNCTION_WORDS, LEXICON, Passage
 from retrokit.core.errors import DataError, UsageError
@@ -478,3 +479,10 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
     single = write_lines(tmp_path / "single.jsonl", [{"text": SENTENCES[0]}])
     with pytest.raises(DataError, match="a second, unrelated one"):
         probe_stress(["bm25"], str(single), with_="none")
+
+
+def test_controls_and_families_that_need_a_corpus_are_no_near_misses():
+    with pytest.raises(UsageError, match=r"^typos, case: keeps the meaning"):
+        near_miss_families(["numbers", "typos", "case"])
+    with pytest.raises(UsageError, match=r"^entities, position: takes words or names from other texts"):
+        near_miss_families(["numbers", "entities", "position"])
