@@ -92,7 +92,7 @@ def shout(subject):
 """,
         "augmentation/edits/__init__.py",
         '    "retrokit.edits",\n    [\n',
-        '_family("shout", "control: a mark", "shout"),',
+        'family_entry("shout", "control: a mark", f"{_HERE}.shout"),',
         'edits.registry.create("shout").name',
         "shout",
     ),
