@@ -28,6 +28,7 @@ from retrokit.core.settings import taking
 from retrokit.data.columns import SCORE, SENTENCES, pair_columns, scored_columns
 from retrokit.data.jsonl import TEXTS, Row, fields_of, json_line, read_jsonl
 from retrokit.data.pair_labels import has_score
+from retrokit.data.pairs import registry as training_data
 from retrokit.data.tables import is_json_lines, read_rows, stem
 from retrokit.data.training_rows import WITHOUT_NAMES, Kind, iterate_records
 
@@ -95,7 +96,8 @@ def part(path: str, weight: float | None, count: int | None, name: str | None) -
     """The part of a spec such as ``near.jsonl,count=100``; raises :class:`UsageError` for both weight and count."""
     if weight is not None and count is not None:
         raise UsageError(f"{path}: weight={weight:g} and count={count} are two ways to say how much; give one")
-    if head_of(path) in ("beir", "docstrings", "hf") and not os.path.exists(path):
+    is_other_data = head_of(path) in {*training_data.names()} - {*registry.names()}
+    if is_other_data and not os.path.exists(path):
         raise UsageError(f"{path}: a mixture is of files; finetune takes such data with --data, and mixes by --mix")
     return Part(path, name or stem(path), weight, count)
 
