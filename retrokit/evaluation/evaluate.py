@@ -226,12 +226,9 @@ def _check(
         _check_fits(task, systems)
     for name in requested(settings):
         check_measured(loaded, name)
-    if settings.correlations:
-        _check_correlated(loaded, systems, columns)
+    _check_compared(settings, loaded, systems, columns)
     if settings.baseline_system is not None:
         check_baseline(settings.baseline_system, settings.encoders)
-    if settings.explain is not None and not _judged(loaded):
-        raise UsageError(f"`explain=` is about retrieval, and no task here is ({', '.join(RANKING)})")
     if not any(system.embeds for system in systems):
         _check_nothing_of_encoders(settings)
     check_searched(loaded, settings.index, quantization_name(settings.quantize))
@@ -243,14 +240,24 @@ def _check(
         _check_system(system, loaded)
 
 
-def _check_correlated(loaded: Sequence[Task], systems: Sequence[Stages], columns: Sequence[str]) -> None:
-    """Raise :class:`UsageError` if there will be no correlations."""
-    from retrokit.evaluation.comparison.correlations import check_correlated
-
+def _check_compared(
+    settings: EvaluationSettings, loaded: Sequence[Task], systems: Sequence[Stages], columns: Sequence[str]
+) -> None:
+    """Raise :class:`UsageError` if there will be no correlations, nothing to explain, or no reranker that could be
+    idle."""
     count = 0
     for system in systems:
         count += max(1, len(columns)) if system.embeds else 1
-    check_correlated({task.spec: task.main_metric for task in loaded}, count)
+    if settings.correlations:
+        from retrokit.evaluation.comparison.correlations import check_correlated
+
+        check_correlated({task.spec: task.main_metric for task in loaded}, count)
+    if settings.explain is not None and not _judged(loaded):
+        raise UsageError(f"`explain=` is about retrieval, and no task here is ({', '.join(RANKING)})")
+    if settings.explain is not None and count == 1:
+        raise UsageError("`explain=` compares systems with the first, and only one is given")
+    if settings.fail_if_idle and not any(system.reranker is not None for system in systems):
+        raise UsageError("`fail_if_idle=` is about rerankers, and no system here has one")
 
 
 def _check_system(system: Stages, loaded: Sequence[Task]) -> None:

@@ -63,6 +63,11 @@ def place(tmp_path: Path) -> Path:
         ("rerank bm25 --with static --on beir:{}/no-ids", "{}/no-ids/corpus.jsonl:2: no field 'id' or '_id'"),
         ("search bm25 --corpus {}/no-ids --query x", "{}/no-ids/corpus.jsonl:2: no field 'id' or '_id'"),
         ("search run:{}/good --corpus {}/no-ids/corpus.jsonl --queries {}/data", "{}/no-ids/corpus.jsonl:2: no field"),
+        (
+            "eval static --on beir:{}/data --explain 2",
+            "--explain compares systems with the first, and only one is given",
+        ),
+        ("eval static bm25 --on beir:{}/data --fail-if-idle", "--fail-if-idle is about rerankers, and no system here"),
         ("eval static --on beir:{}/spaced --save-run {}/new", f"{{}}/new: {SPACED}"),
         ("rerank bm25 --with static --on beir:{}/spaced --save-run {}/new", f"{{}}/new: {SPACED}"),
         ("search bm25 --corpus {}/spaced --query x -o {}/new", f"{{}}/new: {SPACED}"),
