@@ -34,9 +34,7 @@ NAVIGATION = {
     ],
     "How-to": [
         f"how-to/{name}"
-        for name in (
-            "base-model training-data stress-test rerank export-vectors language-models reproduce contribute"
-        ).split()
+        for name in ("base-model training-data rerank export-vectors language-models reproduce contribute").split()
     ],
     "GPUs": ["gpu"],
     "Reference": [

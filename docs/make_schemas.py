@@ -35,10 +35,8 @@ from retrokit.probing.fisher import Fisher, Information
 from retrokit.probing.fragments import FragmentProbe
 from retrokit.probing.magnitude import EffectChange, LengthCorrelation, LengthFinding
 from retrokit.probing.near_miss import Blindness, Distribution
-from retrokit.probing.stress import StressProbe
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
-from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.history import Outcome
@@ -172,9 +170,6 @@ TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS], selection
 OUTPUTS: dict[str, Any] = {
     "augment-split": Either([SplitCounts, {"train": int, "test": int}]),
     "build-sure-build": Either([Estimate, {**SURE_RECORD, "calls": CALLS}]),
-    "build-sure-agreement": but(
-        Agreement, cohen=[{"annotators": [str], "kappa": float | None}], joint=[Joint], kinds={"*": Joint}
-    ),
     "cache": {
         **{"folder": str, "limit": (int, "Bytes."), "size": (int, "Bytes of embeddings.")},
         "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
@@ -216,7 +211,6 @@ OUTPUTS: dict[str, Any] = {
         ],
         "conclusion": CONCLUSION,
     },
-    "probe-stress": StressProbe,
     "rerank-calibrate": Calibration,
     "rerank-run": EVALUATION,
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
@@ -226,7 +220,6 @@ OUTPUTS: dict[str, Any] = {
 KINDS = {
     "augment-split": ["split"],
     "build-sure-build": ["estimate", "build-sure"],
-    "build-sure-agreement": ["agreement"],
     "doctor": ["diagnosis"],
     "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
@@ -319,17 +312,6 @@ FILES: dict[str, tuple[str, Any]] = {
             "keywords": [str],
             "calls": [but(Call, "rejected", **{"rejected?": str})],
         },
-    ),
-    "stress-edit": (
-        "A line of what retrokit probe stress --save-edits writes.",
-        {
-            **{"id": str, "capability": str, "kind": Literal["edit", "control"], "edit": str},
-            **{"query": str, "original": str, "edited": str, "edited_query?": (str, "Where the query is edited.")},
-        },
-    ),
-    "sure-verdict": (
-        "A line of verdicts on a SURE benchmark, of the page of build-sure audit or of a model.",
-        {"query": str, "kind": str, "qualified": bool, "annotator": str, "sample": (str, "Digest of what was judged.")},
     ),
     "export": ("export.json, in the folder of an export.", EXPORT),
     "unfinished-export": (

@@ -9,14 +9,12 @@ from retrokit.probing.fragments import probe_fragments as fragments
 from retrokit.probing.magnitude import probe_magnitude as magnitude
 from retrokit.probing.magnitude import probe_training as training
 from retrokit.probing.near_miss import probe_near_misses as near_misses
-from retrokit.probing.stress import probe_stress as stress
 
 __all__ = [
     "fisher",
     "fragments",
     "magnitude",
     "near_misses",
-    "stress",
     "training",
 ]
 

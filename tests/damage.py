@@ -77,7 +77,6 @@ KINDS: dict[str, Kind] = {
     "verifier": Kind("verifier/retrokit.json", f"rerank {ENCODER} --on beir:beir --with verifier:verifier"),
     "verifier, weights": Kind("verifier/WEIGHTS", "rerank verify verifier triplets.jsonl -o out"),
     "index recall": Kind("ex/RECALL", "search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o out"),
-    "verdicts": Kind("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl"),
     "SURE passages": Kind("sure/passages.jsonl", f"eval {ENCODER} --on sure:sure,reference=bm25"),
     "SURE record": Kind("sure/build-sure.json", f"eval {ENCODER} --on sure:sure,reference=bm25"),
     "answers": Kind("answers.jsonl", "build-sure law --llm replay:answers.jsonl -o out --limit 3"),
@@ -396,7 +395,6 @@ def _make() -> dict[str, str]:
         "checkpoints": "magnitude learned --on beir:beir --checkpoints",
         "fragments": f"fragments {ENCODER} --on classify:labels.jsonl --size 8",
         "near-miss": f"near-miss {ENCODER} --on pairs:triplets.jsonl",
-        "stress": f"stress {ENCODER} --texts texts.jsonl",
         "fisher": f"fisher {ENCODER} --on beir:beir",
     }.items():
         _typed(f"probe {words} --json", f"probe-{name}.json")
@@ -435,7 +433,7 @@ def _make_unfinished() -> None:
 
 
 def _make_sure(by_rules: Callable[[str], str]) -> None:
-    """A benchmark, the recorded answers of its model, and verdicts on it."""
+    """A benchmark, and the recorded answers of its model."""
     from tests.llm.server import ChatServer, Plan, prompt_of
 
     with ChatServer(Plan(lambda body: by_rules(prompt_of(body)))) as server:
@@ -446,8 +444,6 @@ def _make_sure(by_rules: Callable[[str], str]) -> None:
             system, prompt = (message["content"] for message in body["messages"])
             rows.append({"system": system, "prompt": prompt, "answer": by_rules(prompt)})
         write_lines(Path("answers.jsonl"), rows)
-        for name, output in (("A", "verdicts.jsonl"), ("B", "other.jsonl")):
-            _typed(f"build-sure judge sure --sample 3 --llm {llm} --annotator {name} -o {output} --store judged.sqlite")
     _typed("build-sure law --llm replay:answers.jsonl -o built --store store.sqlite")
     shutil.rmtree("built")
 

@@ -23,6 +23,7 @@ class Samples:
         printed: of ``tests/damage.py``: probe, and a command that prints its findings.
         pictures: of ``tests/report``: picture, and how it is drawn with names of the caller's choice.
         without_extra: of the same: extra, and the words of a command that needs it.
+        reports: of ``tests/test_cli_reports.py``: command lines, and what they print for people.
         writes_file: command, and its line: it writes a file.
         writes_folder: command, and its line: it writes files into a folder.
         writes_whole_folder: command, and its line: it writes a new folder whole or not at all.
@@ -41,6 +42,7 @@ class Samples:
     probes: Mapping[str, tuple[str, set[str], set[str]]] = field(default_factory=dict)
     printed: Mapping[str, str] = field(default_factory=dict)
     pictures: Mapping[str, Callable[[Sequence[str]], Callable[[Path], object]]] = field(default_factory=dict)
+    reports: Mapping[str, str] = field(default_factory=dict)
     writes_file: Mapping[str, str] = field(default_factory=dict)
     writes_folder: Mapping[str, str] = field(default_factory=dict)
     writes_whole_folder: Mapping[str, str] = field(default_factory=dict)

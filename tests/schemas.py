@@ -44,7 +44,6 @@ KINDS = {"baseline": "file-baseline", **SAMPLES.file_kinds}
 LINES = {
     "augment-(crops|dropout|mask|mix|negatives)": "file-pairs",
     "search": "file-hits",
-    "build-sure-judge": "file-sure-verdict",
     "rerank-verify": "file-verdict",
     **SAMPLES.line_schemas,
 }

@@ -314,7 +314,6 @@ def test_messages_mark_their_parameters():
         (["probe", "near-miss", "--help-all"], "paraphrases.jsonl"),
         (["augment", "--help"], "mixtures"),
         (["build-sure", "--help-all"], "replay"),
-        (["build-sure", "agreement", "--help-all"], "Cohen"),
         (["augment", "crops", "--help-all"], "multilingual"),
         (["augment", "dropout", "--help-all"], "multilingual"),
         (["augment", "mask", "--help-all"], "scratch"),

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from retrokit.data.sure import read_sure
-from retrokit.sure.audit import draw_sample
 from tests.llm.server import ChatServer, Plan, prompt_of
 from tests.sure.pretending import by_rules, write_beir_folder
 
@@ -100,31 +99,3 @@ def test_wrong_use_is_one_clear_line(build_sure, tmp_path, data, monkeypatch, wo
     assert message in said
     assert len(said.strip().splitlines()) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["law"]
-
-
-def test_audit_judge_and_agreement(build_sure, tmp_path, data, llm):
-    assert build_sure(data, "--llm", llm, "-o", tmp_path / "sure")[0] == 0
-    code, _, said = build_sure("audit", tmp_path / "sure", "--sample", 3, "-o", tmp_path / "page.html")
-    assert code == 0
-    assert "15 variants of 3 queries" in said
-    assert "<!DOCTYPE html>" in (tmp_path / "page.html").read_text()
-    words = ("judge", tmp_path / "sure", "--sample", 3, "--llm", llm, "--annotator", "M")
-    code, _, said = build_sure(*words, "-o", tmp_path / "m.jsonl")
-    assert code == 0
-    assert "15 qualified, 0 unqualified" in said
-    sample = draw_sample(tmp_path / "sure", 3)
-    rows = [
-        {"query": item.query_id, "kind": item.kind, "qualified": i > 0, "annotator": "H", "sample": sample.digest}
-        for i, item in enumerate(sample.items)
-    ]
-    (tmp_path / "h.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, shown, _ = build_sure("agreement", tmp_path / "h.jsonl", tmp_path / "m.jsonl")
-    assert code == 0
-    assert "H & M" in shown
-    assert "all say the same of 93.3%" in shown
-    found = json.loads(build_sure("agreement", tmp_path / "h.jsonl", tmp_path / "m.jsonl", "--json")[1])
-    assert found["joint"][-1] == {"annotators": ["H", "M"], "qualified": 14, "unqualified": 1}
-    code, shown, _ = build_sure(*words, "-o", "-", "--store", tmp_path / "s.sqlite")
-    assert len([json.loads(line) for line in shown.splitlines()]) == 15
-    code, _, said = build_sure(*words, "-o", "-")
-    assert (code, "keeps the answers: --store" in said) == (2, True)

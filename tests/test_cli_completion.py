@@ -65,7 +65,6 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("retrokit finetune minilm --schedule c", ["cosine", "constant"]),
         ("retrokit names sim", ["similarities"]),
         ("retrokit rerank ", ["run", "train", "calibrate", "shrink", "verify"]),
-        ("retrokit build-sure a", ["audit", "agreement"]),
     ],
 )
 def test_values_in_bash(line, found, complete):

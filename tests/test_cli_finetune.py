@@ -89,7 +89,6 @@ def test_all_wrong_names_are_said_at_once(typed, pairs):
         ("faiss", "faiss", "search no/model --corpus DATA --query cat --index HNSW32"),
         ("openai", "llm", "augment near-misses DATA --llm openai:m,url=http://127.0.0.1:9 -o out"),
         ("mteb", "mteb", "finetune no/model --data DATA --eval mteb:SciFact -o run"),
-        ("inflect", "negatives", "probe stress no/model --texts DATA --capabilities negation"),
     ],
 )
 def test_a_missing_package_is_known_before_anything_is_read(typed, monkeypatch, module, extra, words):

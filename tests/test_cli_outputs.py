@@ -193,14 +193,11 @@ LINES = {
     "export": "in/bert --on in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
     "build-sure build": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1 --prompts in/beir",
-    "build-sure audit": "in/beir",
-    "build-sure judge": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1",
     **dict.fromkeys(
         (f"probe {kind}" for kind in ("magnitude", "fisher", "near-miss")),
         "in/bert --on beir:in/beir",
     ),
     "probe fragments": "in/bert --on beir:in/beir --size 16",
-    "probe stress": "in/bert --texts in/texts.jsonl --with in/bert",
     **SAMPLES.inputs,
 }
 

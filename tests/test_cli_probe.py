@@ -5,12 +5,10 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from rich.cells import cell_len
 
-from retrokit.report.records import read_record
 from retrokit.report.terminal import ELSEWHERE
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
@@ -117,37 +115,6 @@ def test_the_sentence_on_several_systems_is_no_wider_than_a_table(probe: Command
     assert code == 0
     assert widest(shown) <= ELSEWHERE
     assert ends_with(shown, sentence)
-
-
-def test_stress_writes_all_and_fails_a_gate(probe: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    texts = [f"In {1950 + i} the {'red' if i % 2 else 'blue'} truck number {i} did not reach Kenya." for i in range(40)]
-    corpus = write_lines(tmp_path / "corpus.jsonl", [{"text": text} for text in texts])
-    words = ("stress", tiny_bert, "bm25", "--texts", corpus, "--with", "none", "--capabilities", "dates,negation,typos")
-    gates = ("--fail-under", "dates=0", "--fail-under", "typos=1", "--junit", "gates.xml")
-    code, out, err = probe(*words, *gates, "--plot", "p", "--save-edits", "edits.jsonl", "--json")
-    assert code == 1, err
-    found = json.loads(out)
-    rate = next(row["rate"] for row in found["rates"] if row["capability"] == "typos")
-    assert err.strip().splitlines()[-1] == f"retrokit: {tiny_bert} on {corpus}: typos = {rate:.4f} is under 1"
-    verdicts = sorted((gate["metric"], gate["verdict"]) for gate in found["gates"])
-    assert verdicts == [*[("dates", "passed")] * 2, ("typos", "failed"), ("typos", "passed")]
-    assert {row["capability"]: row["texts"] for row in found["counts"]} == {"dates": 40, "negation": 40, "typos": 40}
-    junit = ElementTree.parse(tmp_path / "gates.xml").getroot()
-    assert (junit.get("tests"), junit.get("failures")) == ("4", "1")
-    assert files(tmp_path / "p") == {"stress.png", "stress.svg", "rates.csv", "counts.csv", "worst.csv", "gates.csv"}
-    edits = [json.loads(line) for line in (tmp_path / "edits.jsonl").read_text().splitlines()]
-    assert len(edits) == sum(row["edits"] for row in found["counts"])
-    (tmp_path / "stress.json").write_text(out)
-    source = read_record(str(tmp_path / "stress.json"), "a probe")
-    assert source is not None
-    conclusion = found["conclusion"].replace(str(tiny_bert), tiny_bert.name)
-    assert source.conclusion == f"Probe stress: {conclusion}"
-    code, shown, _ = probe(*words)
-    assert code == 0
-    assert ends_with(shown, conclusion)
-    code, shown, _ = probe("stress", "--texts", corpus, "--save-edits", "again.jsonl", "--capabilities", "dates")
-    assert (code, "1980" in (tmp_path / "again.jsonl").read_text()) == (0, True)
-    assert shown.rstrip().endswith("40 edits of 40 texts.")
 
 
 # --- magnitude and fisher

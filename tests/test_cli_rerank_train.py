@@ -27,6 +27,7 @@ def test_from_triplets_to_verdicts(typed, tiny_bert, triplets, monkeypatch):
     code, out, err = typed(*command)
     assert code == 0, err
     assert "parameters of the verifier" in err
+    assert "None" not in err
     assert "roc_auc" in out
     code, out, err = typed("rerank", "verify", "run", "triplets.jsonl")
     assert code == 2

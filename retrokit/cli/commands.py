@@ -362,23 +362,6 @@ registry = CommandRegistry(
             ),
         ),
         CommandEntry(
-            "build-sure audit",
-            "Write an HTML page on which people judge a sample of variants (SURE 4.1).",
-            "retrokit.cli.build_sure:audit",
-        ),
-        CommandEntry(
-            "build-sure judge",
-            "Have a language model judge the sample of the audit page (SURE 4.1).",
-            "retrokit.cli.build_sure:judge_command",
-            prints="lines",
-        ),
-        CommandEntry(
-            "build-sure agreement",
-            "Compare annotators: verdicts, Cohen's and Fleiss' kappa (SURE, Table 2).",
-            "retrokit.cli.build_sure:agreement",
-            prints="json",
-        ),
-        CommandEntry(
             "search",
             "Search documents, or the embeddings that retrokit export wrote.",
             "retrokit.cli.search:search",

@@ -39,6 +39,5 @@ PROBES = [
     probe_entry(
         "near-miss", f"{_FILES}near_miss", "probe_near_misses", "NearMissProbe", settings.NearMissProbeSettings
     ),
-    probe_entry("stress", f"{_FILES}stress", "probe_stress", "StressProbe", settings.StressSettings),
 ]
 registry = WordRegistry("probe", "retrokit.probes", PROBES)

@@ -77,12 +77,6 @@ registry = RecordRegistry(
             "retrokit.sure.build:Built",
             sheets="retrokit.report.tables:build_sheets",
         ),
-        RecordEntry(
-            "agreement",
-            "How far annotators of a SURE benchmark agree.",
-            "retrokit.sure.agreement:Agreement",
-            sheets="retrokit.report.tables:agreement_sheets",
-        ),
         RecordEntry("check", "Faults of data sets.", "retrokit.evaluation.check:DataCheck"),
         RecordEntry(
             "training",

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
@@ -16,7 +15,6 @@ from retrokit.core.sheet import Sheet, digits, facts
 from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
-from retrokit.sure.agreement import ALL_GROUPS_UP_TO
 from retrokit.training.config import TrainingConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
@@ -25,7 +23,6 @@ if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.ranking.export import Export
     from retrokit.ranking.reranking.verify import Calibration
     from retrokit.ranking.retrieval.files import Hits
-    from retrokit.sure.agreement import Agreement
     from retrokit.sure.build import Built, Estimate
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
@@ -95,8 +92,8 @@ def _chosen(configuration: Mapping[str, Any], kind: type[TrainingConfig], *elsew
     for name, value in configuration.items():
         values = value if isinstance(value, (list, tuple)) else [value]
         default = usual.get(name)
-        is_usual = values == [*default] if isinstance(default, (list, tuple)) else value in (None, default)
-        if name not in (*_ELSEWHERE, *elsewhere) and (name in _MATTERS or not is_usual):
+        is_usual = values == [*default] if isinstance(default, (list, tuple)) else value == default
+        if value is not None and name not in (*_ELSEWHERE, *elsewhere) and (name in _MATTERS or not is_usual):
             rows[name.replace("_", " ")] = ", ".join(map(str, values))
     if "warmup" in rows and (count := configuration["warmup"]) >= 1:
         rows["warmup"] = f"{count:,.0f} step{'s' * (count != 1)}"
@@ -251,45 +248,6 @@ def estimate_sheet(estimate: Estimate) -> Sheet:
         "tokens of answers, about": estimate.completion_tokens,
     }
     return facts("dry run", {name: f"{count:,}" for name, count in rows.items()}, are_numbers=True)
-
-
-def agreement_sheets(agreement: Agreement) -> list[Sheet]:
-    """Qualified and unqualified by each annotator and together (SURE, Table 2), by kind, and the kappas."""
-    joint = []
-    for verdicts in agreement.joint:
-        several = len(verdicts.annotators)
-        who = " & ".join(verdicts.annotators) if several <= ALL_GROUPS_UP_TO else f"all {several:,}"
-        joint.append([who, f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}"])
-    kinds = [
-        [kind, f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}"] for kind, verdicts in agreement.kinds.items()
-    ]
-    notes = [f"all say the same of {agreement.same:.1%}", *_cohen_notes(agreement)]
-    if len(agreement.judged) > 1:
-        notes.append(f"Fleiss' kappa of all: {_kappa(agreement.fleiss)}")
-    more = [f"{name} {count:,}" for name, count in agreement.judged.items() if count > agreement.common]
-    if more:
-        notes.append(f"judged in all, others' gaps left out: {', '.join(more)}")
-    numbers = ["qualified", "unqualified"]
-    return [
-        Sheet(f"{agreement.common:,} variants that all have judged", ["annotators", *numbers], 1, joint),
-        Sheet("all annotators together, by kind", ["kind", *numbers], 1, kinds, notes),
-    ]
-
-
-def _cohen_notes(agreement: Agreement) -> list[str]:
-    """A line for each two annotators; of many annotators the lowest, the median and the highest kappa."""
-    if len(agreement.judged) <= ALL_GROUPS_UP_TO:
-        pairs = agreement.cohen.items()
-        return [f"Cohen's kappa of {annotator} and {other}: {_kappa(value)}" for (annotator, other), value in pairs]
-    defined = [value for value in agreement.cohen.values() if value is not None]
-    if not defined:
-        return []
-    shares = f"{min(defined):.3f}, median {median(defined):.3f}, highest {max(defined):.3f}"
-    return [f"Cohen's kappa of {len(defined):,} pairs: lowest {shares}; each: --json"]
-
-
-def _kappa(value: float | None) -> str:
-    return "undefined (all verdicts are the same)" if value is None else f"{value:.3f}"
 
 
 def _listed(counts: dict[str, int]) -> str:

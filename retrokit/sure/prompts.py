@@ -6,7 +6,6 @@ The last two have no prompt for retries or for judging, so ours are used there. 
 
 from pathlib import Path
 
-from retrokit.core.errors import UsageError
 from retrokit.data.sure import VARIANT_FILES
 from retrokit.llm import prompts
 from retrokit.llm.prompts import FEW_SHOT, OURS, PromptShape, PromptTemplate
@@ -35,11 +34,3 @@ WORDINGS = (OURS, PAPER, FEW_SHOT)
 def load_prompts(named: str | Path = OURS) -> dict[str, PromptTemplate]:
     """The prompts of a wording, or ours but for those of a folder (:func:`retrokit.llm.prompts.load_prompts`)."""
     return prompts.load_prompts(named, SHAPES, "retrokit.sure", WORDINGS)
-
-
-def judge_prompts(folder: str | Path | None = None) -> dict[str, PromptTemplate]:
-    """Ours, or those of ``folder`` in their place; raises as :func:`load_prompts`, and :class:`UsageError` for the
-    paper's wording, which has none for judging."""
-    if folder == PAPER:
-        raise UsageError("`prompts=` paper: SURE gives no wording for judging; leave it out, or name a folder")
-    return load_prompts(OURS if folder is None else folder)

@@ -7,7 +7,6 @@ from retrokit.core.frames import flat, frame
 from retrokit.evaluation.result import Result
 from retrokit.probing.fragments import FragmentProbe, WholeScore
 from retrokit.ranking.retrieval.base import Rankings
-from retrokit.sure.agreement import agreement
 from retrokit.training.history import Outcome
 
 
@@ -36,11 +35,6 @@ def test_whole_numbers_stay_whole_and_what_is_missing_is_missing():
             FragmentProbe("t", "m", [WholeScore("e", "dot", 0.5)], [], [], []),
             ["encoder", "similarity", "value", "guess", "p"],
             ["e", "dot", 0.5, None, None],
-        ),
-        (
-            agreement({"anna": {("q", "summary"): True}, "ben": {("q", "summary"): True}}),
-            ["annotators", "qualified", "unqualified"],
-            ["anna", 1, 0],
         ),
         (
             Outcome("runs/x", 4, None, 4, None, [{"step": 4, "evaluation": {"ndcg@10": 0.7}}], []),

@@ -16,7 +16,6 @@ from retrokit.metrics.significance import Share
 from retrokit.probing import registry as probes
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report.records import RecordEntry, read_record, registry
-from retrokit.sure.agreement import agreement
 from retrokit.sure.build import Built
 from retrokit.training.history import Outcome
 from tests import plugins
@@ -30,12 +29,6 @@ RECORDS: dict[str, PrintedRecord] = {
         Path(),
         {"testbeds": {"precision": {"kept": 3, "dropped": {"summary": 1}}}, "kinds": {"summary": KIND}},
         {"calls": 7, "from_store": 2, "prompt_tokens": 1000, "completion_tokens": 234},
-    ),
-    "agreement": agreement(
-        {
-            "anna": {("q1", "summary"): True, ("q2", "summary"): False},
-            "ben": {("q1", "summary"): True, ("q2", "summary"): True},
-        }
     ),
     "check": DataCheck(
         [

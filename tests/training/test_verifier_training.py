@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import retrokit
+from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
@@ -144,7 +145,7 @@ def test_the_loss_by_hand():
     assert verifier_loss(scores, own, learns_logits=False).item() == pytest.approx(scaled, rel=1e-5)
 
 
-def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_bert, triplets, tmp_path):
+def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_bert, triplets, tmp_path, capsys):
     run, small = tmp_path / "run", tmp_path / "small"
     lora = "rank=2,last=1,targets=query+value"
     train("cnn", tiny_bert, triplets, run, end_to_end=True, lora=lora, encoder_dropout=0.0, encoder_lr=1e-2)
@@ -162,6 +163,10 @@ def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_ber
     untouched = registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder.to_train().model[0].auto_model.state_dict()
     assert torch.equal(untouched[f"{last}query.weight"], before[f"{last}query.weight"])
     assert 0 < shrink(str(run), str(tmp_path / "smaller"), rank=1) < 1
+    capsys.readouterr()
+    assert cli.run(["rerank", "shrink", str(run), "-o", str(tmp_path / "typed"), "--rank", "2"]) == 0
+    line = f"{tmp_path / 'typed'}: 100.00% of the change of the encoder's weights retained\n"
+    assert capsys.readouterr().err.endswith(line)
     with pytest.raises(UsageError, match="has no encoder of its own: train it with `end_to_end=`"):
         shrink(str(small), str(tmp_path / "again"))
     (small / "encoder-update.safetensors").write_bytes(b"cut")

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from retrokit.augmentation.draws import below, bits, distinct
-from retrokit.augmentation.edits.entities import names_in
 from retrokit.augmentation.edits.family import MOST_LOTS, Edit, Family
+from retrokit.augmentation.edits.names import names_in
 from retrokit.augmentation.edits.running_text import sentences_in, why_not
 from retrokit.augmentation.edits.subject import FUNCTION_WORDS, Passage, Subject, Surroundings
 from retrokit.core.calls import encodable

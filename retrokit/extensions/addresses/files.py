@@ -5,6 +5,7 @@ changed is therefore copied again. Credentials are those of the file system's ow
 """
 
 import atexit
+import errno
 import hashlib
 import re
 import tempfile
@@ -185,7 +186,7 @@ def _errors(address: str, verb: str, advice: str = "") -> Iterator[None]:
         problem = damage(error) if verb == "read" else "could not be written: its bucket or folder does not exist"
         raise DataError(address, f"{problem}{advice}") from error
     except Exception as error:
-        if is_write_error(error):
+        if is_write_error(error) and getattr(error, "errno", None) != errno.EIO:  # s3fs has it for errors of a server
             raise
         if isinstance(error, ValueError) and "Protocol not known" in str(error):
             raise UsageError(f"{address}: is of no file system that fsspec knows") from error

@@ -12,6 +12,20 @@ def make_calibration() -> dict[str, str]:
 
 
 SEARCH = "search abstain:cal.json,error=0.5 --corpus beir/corpus.jsonl --queries beir/queries.jsonl -o out"
+REPORTS = {
+    "abstain calibrate static:16 --on beir:in/task --error 0.5 --signal score -o cal.json": """
+dense:static:16, beir:in/task: cal.json
+value | 95% interval
+threshold of the score | #
+expected error | #% | #% – #%
+realised error | #% | #% – #%
+answered, of queries with relevant documents | #% | #% – #%
+first document not relevant | #% | #% – #%
+the same if all are answered | #%
+error: share of queries with nothing relevant in the corpus that are answered, promised to be …
+task (test): 16 queries, 16 documents, 16 judgements
+""",
+}
 SAMPLES = Samples(
     runs={
         "abstain calibrate": ["abstain", "calibrate", "run", "--on", "beir:task", "--error", "0.5", "-o", "cal.json"],
@@ -27,4 +41,5 @@ SAMPLES = Samples(
     },
     makers={"cal.json": make_calibration},
     file_kinds={"abstention": "file-abstention"},
+    reports=REPORTS,
 )

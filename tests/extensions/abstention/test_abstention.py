@@ -269,7 +269,13 @@ def test_a_report_measures_error_and_answers(beir, other, calibrated, capsys):
     few, _ = report_of([*words, "--metrics", "accuracy@1"], capsys)
     assert [*few["metrics"]] == ["accuracy@1"]
     assert cli.run(["abstain", "report", *words]) == 0
-    assert "promised to be at most 0.2" in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert "promised to be at most 0.2 on average; 55 queries with and 58 without relevant documents" in printed
+    change = f"{report['baseline']['ndcg@10']:.4f} → {report['metrics']['ndcg@10']:.4f}"
+    assert f"ndcg@10, of all → of the answered {change} " in printed
+    interval = f"{report['error']:.1%} {report['low']:.1%} – {report['high']:.1%}"
+    assert f"threshold of the {report['signal']} {limit:.6g} " in printed
+    assert f" error {interval} " in printed
 
 
 def test_an_evaluation_counts_queries_without_an_answer_as_0(beir, other, calibrated, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """Data and exports at addresses: in the memory of fsspec, and on a local server of the protocol of S3."""
 
+import errno
 import json
 import logging
 import threading
@@ -18,7 +19,9 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.pairs import read_source
+from retrokit.encoders.kept import kept_in
 from retrokit.evaluation import registry as tasks
+from retrokit.extensions.addresses import files
 from retrokit.extensions.addresses.files import Files
 from retrokit.ranking.export import export, open_export
 from tests.models import sentences
@@ -246,6 +249,112 @@ def test_no_shard_is_uploaded_into_a_whole_export(memory, tiny_bert):
     with pytest.raises(UsageError, match=rf"^{BUCKET}/out: contains a whole export; name another folder"):
         export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out", shard="1/2")
     assert names_at(memory, "/bucket/out") == before
+
+
+def test_the_last_file_is_removed_first_and_uploaded_last(memory, monkeypatch, tmp_path, caplog):
+    caplog.set_level("INFO", "retrokit")
+    for name in ("b.json", "old.npy"):
+        memory.pipe(f"/bucket/out/{name}", b"of an earlier upload")
+    for name in ("b.json", "a.npy", "c/d.npy"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    calls = []
+    put, remove = MemoryFileSystem.put_file, MemoryFileSystem.rm_file
+    monkeypatch.setattr(
+        MemoryFileSystem, "put_file", lambda self, local, remote: calls.append(remote) or put(self, local, remote)
+    )
+    monkeypatch.setattr(MemoryFileSystem, "rm_file", lambda self, path: calls.append(f"-{path}") or remove(self, path))
+    Files().upload(tmp_path, f"{BUCKET}/out", last="b.json")
+    expected = ["-/bucket/out/b.json", "-/bucket/out/old.npy"]
+    assert calls == [*expected, "/bucket/out/a.npy", "/bucket/out/c/d.npy", "/bucket/out/b.json"]
+    assert caplog.messages == [f"{BUCKET}/out: uploaded 3 files of {tmp_path}"]
+
+
+def test_a_copy_is_announced_with_its_size(memory, caplog):
+    caplog.set_level("INFO", "retrokit")
+    for number in range(2):
+        memory.pipe(f"/bucket/large/{number}.jsonl", b" " * 1_250_000)
+    Files().fetch(f"{BUCKET}/large")
+    assert caplog.messages == [f"{BUCKET}/large: copying 2 files of 2.5 MB"]
+
+
+def test_a_signed_address_gives_a_file_and_a_note_without_its_signature(memory, monkeypatch, tmp_path):
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    memory.pipe("/bucket/corpus.jsonl?sig=abc", CORPUS.encode())
+    path = Path(Files().fetch(f"{BUCKET}/corpus.jsonl?sig=abc"))
+    assert (path.name, path.read_text()) == ("corpus.jsonl", CORPUS)
+    (note,) = kept_in(tmp_path / "cache")
+    assert (note.name, note.said) == (f"{BUCKET}/corpus.jsonl?sig=…", "1 files")
+
+
+def test_a_changed_file_of_a_folder_is_copied_again_though_the_system_remembers_its_listing(memory, monkeypatch):
+    listed: dict[str, Any] = {}
+    find = MemoryFileSystem.find
+    monkeypatch.setattr(
+        MemoryFileSystem, "find", lambda self, path, **more: listed.setdefault(path, find(self, path, **more))
+    )
+    monkeypatch.setattr(MemoryFileSystem, "invalidate_cache", lambda self: listed.clear())
+    Files().fetch(f"{BUCKET}/set")
+    memory.pipe("/bucket/set/queries.jsonl", b'{"id": "q1", "text": "another question"}\n')
+    folder = Path(Files().fetch(f"{BUCKET}/set"))
+    assert folder.joinpath("queries.jsonl").read_text() == '{"id": "q1", "text": "another question"}\n'
+
+
+@pytest.mark.parametrize("name", ["none-*.jsonl", "empty"])
+def test_an_address_without_files_is_refused(memory, name):
+    memory.pseudo_dirs[:] = ["", "/bucket", "/bucket/empty"]
+    with pytest.raises(DataError, match=rf"^{BUCKET}/{name.replace('*', '.')}: contains no files$"):
+        Files().fetch(f"{BUCKET}/{name}")
+
+
+def test_a_target_has_a_folder_of_its_own_and_nothing_is_left_at_the_address(memory, tmp_path):
+    target = Files().target(f"{BUCKET}/out", None)
+    assert (target.name, Files().target(f"{BUCKET}/out", None)) == ("out", target)
+    assert not memory.exists("/bucket/out/.retrokit-check")
+    (tmp_path / "out").mkdir()
+    assert Files().target(f"file://{tmp_path}/out", None) != Files().target(f"local://{tmp_path}/out", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (FileNotFoundError("bucket"), f"^{BUCKET}/out: could not be written: its bucket or folder does not exist$"),
+        (OSError(errno.EIO, "Throttled"), f"^{BUCKET}/out: could not be written: .*Throttled$"),
+    ],
+)
+def test_what_cannot_be_written_says_why(memory, monkeypatch, error, problem):
+    def failing(self: Any, local: str, remote: str) -> None:
+        raise error
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", failing)
+    with pytest.raises(DataError, match=problem):
+        Files().target(f"{BUCKET}/out", None)
+
+
+def test_a_full_disk_is_none_of_the_addresss_errors(memory, monkeypatch, tmp_path):
+    def full(self: Any, remote: str, local: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(MemoryFileSystem, "get_file", full)
+    with pytest.raises(DataError, match=rf"^{tmp_path}/cache/addresses/\w+: could not be written: No space left"):
+        Files().fetch(f"{BUCKET}/corpus.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("address", "package"),
+    [("https://host/a", "'fsspec[http]'"), ("sftp://host/a", "'fsspec[sftp]'"), ("s3://bucket/a", "s3fs")],
+)
+def test_the_package_of_a_file_system_is_named(address, package):
+    assert files._installation(address) == f"python -m pip install {package}"
+
+
+def test_a_file_of_the_hub_is_an_address_and_a_page_is_none():
+    page = "https://huggingface.co/datasets/org/name"
+    assert files._PAGE.match(page)
+    assert files._PAGE.match(f"{page}/blob/main/a.jsonl")
+    assert not files._PAGE.match(f"{page}/resolve/main/a.jsonl")
+    assert not files._PAGE.match(f"{page}/raw/main/a.jsonl")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from tests.samples import Samples
 
-PROBES = "magnitude checkpoints fragments near-miss stress fisher".split()
+PROBES = "magnitude checkpoints fragments near-miss fisher".split()
 PRINTED = {
     "eval --json": "eval.json",
     "eval of several --json": "several.json",

@@ -16,6 +16,25 @@ def make_study() -> dict[str, str]:
     return {"STEP.json": f"{step}.json"}
 
 
+REPORTS = {
+    "study plan in/study.toml -o planned --estimate": """
+# augment-crops.5d433e
+retrokit augment crops in/texts.jsonl --output planned/augment-crops/5d433e.jsonl
+# 1 step
+about 0:00:00, without steps that have no estimate yet (1 of augment-crops)
+""",
+    "study run in/study.toml -o studied\nstudy status studied\nstudy report studied": """
+Of 1 steps: 0 done, 1 failed, 0 missing (augment-crops.5d433e).
+augment-crops.5d433e failed in … s: retrokit: in/texts.jsonl: no text gives a pair: 16 texts …
+report: studied/report.html
+retrokit: augment-crops.5d433e failed, see …
+retrokit: 1 of 1 steps failed
+step | state | seconds | last word
+augment-crops.5d433e | failed | … | retrokit: in/texts.jsonl: no text gives a pair: 16 texts …
+Of 1 steps: 0 done, 1 failed, 0 missing (augment-crops.5d433e).
+report: studied/report.html
+""",
+}
 SAMPLES = Samples(
     runs={"study plan": ["study", "plan", "study.toml", "-o", "out"]},
     without_extra={"study": ["study", "run", "study.toml", "-o", "out"]},
@@ -38,4 +57,5 @@ SAMPLES = Samples(
         r"steps/[^/]*\.begun\.json": "file-begun",
         r"steps/[^/]*\.json": "file-step",
     },
+    reports=REPORTS,
 )

@@ -7,7 +7,8 @@ import pytest
 
 import retrokit
 from retrokit.core.errors import UsageError
-from retrokit.extensions.studies.why import why_this_figure
+from retrokit.extensions.studies.why import ChangedSetting, Why, why_this_figure
+from retrokit.metrics.significance import PairedTest
 from tests.models import WORDS
 
 METRIC = "ndcg@10"
@@ -85,3 +86,25 @@ def test_bad_figures_are_one_line(tiny_bert, task, published, problem):
     with pytest.raises(UsageError) as caught:
         why_this_figure(str(tiny_bert), task, published)
     assert problem in str(caught.value)
+
+
+def test_the_printed_table_by_hand():
+    test = PairedTest(queries=4, difference=0.25, p=0.01, low=0.125, high=0.375)
+    none = PairedTest(queries=4, difference=0.0, p=1.0, low=0.0, high=0.0)
+    changes = [
+        ChangedSetting("pooling", "cls", "retrokit eval a", test, 0.02, test, 0.04, 0.7502),
+        ChangedSetting("titles", "left out", "retrokit eval b", none),
+    ]
+    (sheet,) = Why(METRIC, 0.75, 0.5, 0.0003, changes, ["end token: no tokenizer"]).sheets()
+    assert sheet.title == "ndcg@10: 0.5000 here, 0.75 published"
+    assert [["\n".join(cell) for cell in row] for row in sheet.rows] == [
+        ["pooling", "cls", "+0.2500\np=0.02", "+0.2500\np=0.04", "0.7502 ="],
+        ["titles", "left out", "none", "", ""],
+    ]
+    assert sheet.notes == (
+        "=: within 0.0003 of the published figure, by rounding and precision",
+        "differences from the present setup; p by paired t-tests with Holm's correction",
+        "One change gives the published figure:",
+        "retrokit eval a",
+        "left out: end token: no tokenizer",
+    )

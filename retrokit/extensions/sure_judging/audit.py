@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
-from retrokit.core.errors import ServiceError
+from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.files import writing
 from retrokit.core.judging import JudgedItem, Marked, PageWords, judging_page
 from retrokit.core.notices import progress
@@ -18,12 +18,13 @@ from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.sure import kinds_of, read_sure
+from retrokit.extensions.sure_judging.settings import JudgeConfig
 from retrokit.llm.answers import Rejected, read_verdict
 from retrokit.llm.base import LLM, Completion
-from retrokit.llm.prompts import PromptTemplate
+from retrokit.llm.prompts import OURS, PromptTemplate
 from retrokit.llm.session import run_all
 from retrokit.llm.store import ResponseStore
-from retrokit.sure.config import JudgeConfig
+from retrokit.sure.prompts import PAPER, load_prompts
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 
@@ -100,6 +101,14 @@ def differences(passage: str, variant: str) -> tuple[Marked, Marked]:
             elif tokens:
                 pieces.append((tag != "equal", "".join(tokens)))
     return old, new
+
+
+def judge_prompts(folder: str | Path | None = None) -> dict[str, PromptTemplate]:
+    """Ours, or those of ``folder`` in their place; raises as :func:`load_prompts`, and :class:`UsageError` for the
+    paper's wording, which has none for judging."""
+    if folder == PAPER:
+        raise UsageError("`prompts=` paper: SURE gives no wording for judging; leave it out, or name a folder")
+    return load_prompts(OURS if folder is None else folder)
 
 
 def write_audit_page(path: str | Path, sample: Sample, judge: PromptTemplate) -> None:

@@ -23,8 +23,8 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import heard
 from retrokit.data.jsonl import read_jsonl, to_json
 from retrokit.evaluation.evaluate import evaluate_systems
+from retrokit.extensions.stress.stress import RANDOM, StressProbe, outcomes_of, probe_stress
 from retrokit.metrics.significance import wilson
-from retrokit.probing.stress import RANDOM, StressProbe, outcomes_of, probe_stress
 from retrokit.report.records import read_record
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.sure_folders import small_folder
@@ -433,7 +433,7 @@ def test_sure_is_not_paired_by_order(corpus, tmp_path, monkeypatch):
     def reversed_results(options):
         return SimpleNamespace(results=evaluate_systems(options).results[::-1])
 
-    monkeypatch.setattr("retrokit.probing.stress.evaluate_systems", reversed_results)
+    monkeypatch.setattr("retrokit.extensions.stress.stress.evaluate_systems", reversed_results)
     spec = f"{small_folder(tmp_path / 'sure')},reference=static:16"
     systems = ["static:24", "static:8"]
     probe = probe_stress(systems, str(corpus), capabilities=["case"], with_="none", sure=spec)

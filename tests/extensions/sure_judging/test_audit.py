@@ -13,10 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.core.calls import PromptRefused
+from retrokit.extensions.sure_judging.annotators import read_verdicts
+from retrokit.extensions.sure_judging.audit import (
+    Judgeable,
+    Sample,
+    audit_page,
+    differences,
+    draw_sample,
+    judge_sample,
+    write_audit_page,
+)
+from retrokit.extensions.sure_judging.settings import JudgeConfig
 from retrokit.llm.base import Completion, Sampling
-from retrokit.sure.agreement import read_verdicts
-from retrokit.sure.audit import Judgeable, Sample, audit_page, differences, draw_sample, judge_sample, write_audit_page
-from retrokit.sure.config import JudgeConfig
 from retrokit.sure.prompts import load_prompts
 from tests.sure.pretending import ScriptedLLM, fields_of
 from tests.sure_folders import VARIANTS, small_folder, write_sure

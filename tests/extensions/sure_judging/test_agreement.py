@@ -8,9 +8,12 @@ import pytest
 from rich.console import Console
 
 from retrokit.core.errors import DataError
+from retrokit.data.jsonl import to_json
+from retrokit.extensions.sure_judging.annotators import agreement, fleiss_kappa, read_verdicts
+from retrokit.extensions.sure_judging.records import AGREEMENT
+from retrokit.extensions.sure_judging.sheets import agreement_sheets
 from retrokit.report.sheets import TerminalTable
-from retrokit.report.tables import agreement_sheets
-from retrokit.sure.agreement import agreement, fleiss_kappa, read_verdicts
+from tests.report.test_records import cells
 
 # the example of Wikipedia's article on Fleiss' kappa: 14 raters, 10 subjects, 5 categories, κ = 0.210
 FOURTEEN_RATERS = [
@@ -106,3 +109,28 @@ def test_wrong_verdicts_are_named(tmp_path, change, message):
     one, other = write_rows(tmp_path / "a.jsonl", ROW), write_rows(tmp_path / "b.jsonl", ROW | change)
     with pytest.raises(DataError, match=message):
         read_verdicts([one, other])
+
+
+# --- the record
+
+TWO = agreement(
+    {
+        "anna": {("q1", "summary"): True, ("q2", "summary"): False},
+        "ben": {("q1", "summary"): True, ("q2", "summary"): True},
+    }
+)
+
+
+def test_a_record_is_the_same_from_its_json():
+    plain = json.loads(to_json(TWO.to_json()))
+    again = AGREEMENT.read(plain)
+    assert json.loads(to_json(again.to_json())) == plain
+    assert cells(AGREEMENT.sheets_of(again)) == cells(AGREEMENT.sheets_of(TWO)) != []
+    with pytest.raises(TypeError, match="joint"):
+        AGREEMENT.read({**plain, "joint": 1})
+
+
+def test_a_record_as_a_data_frame():
+    rows = TWO.to_frame()
+    assert list(rows.columns) == ["annotators", "qualified", "unqualified"]
+    assert list(rows.iloc[0]) == ["anna", 1, 1]

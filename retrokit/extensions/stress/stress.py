@@ -39,11 +39,11 @@ from retrokit.evaluation.comparison.gates import write_junit
 from retrokit.evaluation.comparison.names import for_machines
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings, parse_gate
+from retrokit.extensions.stress.settings import StressSettings
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.significance import holm, paired_t_test, randomisation_test, wilson
 from retrokit.probing.base import Findings, read_retrieval
 from retrokit.probing.edits import ScoredEdit, Scores, score_edits
-from retrokit.probing.settings import StressSettings
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.retrieval.base import Searcher, TextList
