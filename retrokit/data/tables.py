@@ -242,10 +242,7 @@ def _parquet(path: str | Path, feed: Callable[[bytes], object] | None) -> Iterat
         number = 0
         with pyarrow.OSFile(os.fspath(path)) as stream, parquet.ParquetFile(stream) as file:
             names, decimals = _columns_of(file.schema_arrow)
-            others = [name for name in file.schema_arrow.names if name not in names]
-            if others:
-                problem = "columns of bytes, dates or decimals are not read"
-                notice(f"{named(path)}: {problem}: {fields_of(others)}", once=True)
+            _name_unread(path, [name for name in file.schema_arrow.names if name not in names])
             for batch in file.iter_batches(1024, columns=names):
                 for values in batch.to_pylist():
                     for name in decimals:
@@ -259,6 +256,12 @@ def _parquet(path: str | Path, feed: Callable[[bytes], object] | None) -> Iterat
         raise DataError(path, f"is not a Parquet file: {first_line(error)}") from error
     if not number:
         raise DataError(path, "has no rows")
+
+
+def _name_unread(path: str | Path, columns: list[str]) -> None:
+    """A notice about the columns that are not read, if there are any."""
+    if columns:
+        notice(f"{named(path)}: columns of bytes, dates or decimals are not read: {fields_of(columns)}", once=True)
 
 
 def _columns_of(schema: "Schema") -> tuple[list[str], list[str]]:

@@ -245,19 +245,23 @@ def _check_compared(
 ) -> None:
     """Raise :class:`UsageError` if there will be no correlations, nothing to explain, or no reranker that could be
     idle."""
-    count = 0
-    for system in systems:
-        count += max(1, len(columns)) if system.embeds else 1
+    count = sum(max(1, len(columns)) if system.embeds else 1 for system in systems)
     if settings.correlations:
         from retrokit.evaluation.comparison.correlations import check_correlated
 
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
-    if settings.explain is not None and not _judged(loaded):
-        raise UsageError(f"`explain=` is about retrieval, and no task here is ({', '.join(RANKING)})")
-    if settings.explain is not None and count == 1:
-        raise UsageError("`explain=` compares systems with the first, and only one is given")
+    if settings.explain is not None:
+        _check_explained(loaded, count)
     if settings.fail_if_idle and not any(system.reranker is not None for system in systems):
         raise UsageError("`fail_if_idle=` is about rerankers, and no system here has one")
+
+
+def _check_explained(loaded: Sequence[Task], systems: int) -> None:
+    """Raise :class:`UsageError` if no difference of the systems, so many, in retrieval could be explained."""
+    if not _judged(loaded):
+        raise UsageError(f"`explain=` is about retrieval, and no task here is ({', '.join(RANKING)})")
+    if systems == 1:
+        raise UsageError("`explain=` compares systems with the first, and only one is given")
 
 
 def _check_system(system: Stages, loaded: Sequence[Task]) -> None:

@@ -364,6 +364,9 @@ class FinetuneConfig(EncoderTrainingConfig):
         return max(DEFAULT_SCALE[name] for name in self.weights)
 
 
+_DIGESTS = "_digests"  # how the fields of files' digests end
+
+
 def differences(
     before: dict[str, Any], now: dict[str, Any], before_label: str = "was", now_label: str = "now"
 ) -> list[str]:
@@ -374,10 +377,15 @@ def differences(
         old, new = before.get(key), now.get(key)
         if old == new:
             continue
-        names = (now.get(key.removesuffix("_digests")) or []) if key.endswith("_digests") else []
-        changed = [name for name, was, is_now in zip(names, old or [], new or [], strict=False) if was != is_now]
+        changed = _changed_files(now, key, old, new) if key.endswith(_DIGESTS) else []
         if changed:
             problems.append(f"the content of {', '.join(changed)} differs")
         else:
             problems.append(f"{key.replace('_', '-')} {before_label} {old}, {now_label} {new}")
     return problems
+
+
+def _changed_files(identity: dict[str, Any], key: str, old: list[str] | None, new: list[str] | None) -> list[str]:
+    """The files of an ``identity`` whose digests, those of ``key``, differ."""
+    names = identity.get(key.removesuffix(_DIGESTS)) or []
+    return [name for name, before, now in zip(names, old or [], new or [], strict=False) if before != now]
