@@ -22,7 +22,7 @@ import retrokit
 from retrokit.core.errors import DataError
 from retrokit.encoders import loading
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.opening import RememberedEncoder
+from retrokit.encoders.opening import RecordedEncoder, RememberedEncoder
 from retrokit.encoders.store import FILE
 from retrokit.encoders.views import MemoizedEncoder
 from tests.close import assert_rounded
@@ -305,3 +305,31 @@ def test_a_damaged_record_is_made_again(tiny_bert, cache_folder, loads, damage):
     assert facts(cache_folder) == whole
     assert is_remembered(embedded(tiny_bert))
     assert len(loads) == 2
+
+
+def test_an_assumption_is_reported_again(tiny_bert, caplog):
+    caplog.set_level("INFO", "retrokit")
+    messages = []
+    for _ in range(2):
+        caplog.clear()
+        encoder = embedded(tiny_bert)
+        messages.append([message for message in caplog.messages if "assuming mean pooling" in message])
+    assert is_remembered(encoder)
+    assert len(messages[0]) == 1
+    assert messages[1] == messages[0]
+
+
+def test_a_record_gives_all_traits():
+    record = {
+        "similarity": "dot",
+        "had_normalize": True,
+        "dimension": 8,
+        "task_prompts": {"classification": "classify: "},
+        "max_lengths": {"query": 32, "document": 64},
+        "fingerprint": "of queries",
+        "document_fingerprint": "of documents",
+    }
+    encoder = RecordedEncoder("mine", record)
+    assert (encoder.fingerprint(), encoder.document_fingerprint()) == ("of queries", "of documents")
+    assert encoder.task_prompts == {"classification": "classify: "}
+    assert (encoder.max_length("query"), encoder.max_length("document"), encoder.dimension) == (32, 64, 8)

@@ -1,14 +1,18 @@
 """A table of embeddings is the library's, bit for bit: what it reads, computes and learns."""
 
+import shutil
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding as LibraryEmbedding
+from tokenizers import Tokenizer
 
 import retrokit
-from retrokit.encoders.tables import StaticEmbedding
+from retrokit.core.errors import UsageError
+from retrokit.encoders.tables import StaticEmbedding, set_length
 from retrokit.training.rows import RowBag
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -60,3 +64,19 @@ def test_a_step_is_the_librarys(pair: tuple[StaticEmbedding, LibraryEmbedding]) 
     for module in (ours, library):
         torch.optim.AdamW(module.parameters(), lr=0.1).step()
     assert torch.equal(ours.embedding.weight, library.embedding.weight)
+
+
+def test_the_limit_in_a_tokenizers_file_is_none_of_the_tables(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "bert")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(3)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    model = retrokit.encoder(f"static:dim=8,tokenizer={folder}").to_train().model
+    assert model.tokenizer.truncation is None
+    assert len(model.preprocess([LONG])["input_ids"]) > 3
+
+
+def test_a_table_has_one_length_for_queries_and_documents() -> None:
+    problem = "^static:8: a static encoder has one max_length for queries and documents$"
+    with pytest.raises(UsageError, match=problem):
+        set_length(None, "static:8", max_length=4, query_max_length=3)

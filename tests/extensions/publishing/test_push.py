@@ -105,13 +105,7 @@ def test_the_base_model_and_an_edited_card(folder, service, tmp_path):
         ({"folder": "mteb"}, "mteb is no data set; expected a model folder, a SURE or BEIR folder"),
         ({"folder": "beir", "results": ["results"]}, "`results=` is for models, and .*beir has no retrokit.json"),
         ({"mteb": "out"}, "`mteb=` needs `results=`"),
-        (
-            {"folder": "adapter", "results": ["results"]},
-            (
-                {"folder": "adapter", "results": ["results"]},
-                "none of .*adapter in its present state; they are of .+, .+$",
-            ),
-        ),
+        ({"folder": "adapter", "results": ["results"]}, "none of .*adapter in its present state; they are of .+, .+$"),
     ],
 )
 def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message):

@@ -149,7 +149,8 @@ def test_a_card_of_pairs_or_repaired_data_says_so(tmp_path, caplog):
     assert "retrokit finetune minilm --data hf:me/pairs -o runs/pairs\n" in text
     assert caplog.messages == ["the card names no licence, so nobody may use the upload; give a `license=`"]
     (tmp_path / "repaired").mkdir()
-    for name, row in (("pairs", {"anchor": "a", "positive": "b"}), ("changes", {"reason": "labels"})):
+    change = {"data": "pairs", "where": "1", "change": "left out", "reason": "labels"}
+    for name, row in (("pairs", {"anchor": "a", "positive": "b"}), ("changes", change)):
         (tmp_path / "repaired" / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     push(str(tmp_path / "repaired"), "me/repaired", license="mit", dry_run=str(tmp_path / "two"))
     text = (tmp_path / "two" / "README.md").read_text()

@@ -261,3 +261,44 @@ def test_an_engine_of_two_workers_has_the_bits_of_an_export(tiny_bert, tmp_path,
     made = adopt(str(tmp_path / "vectors"), str(tiny_bert), str(corpus), str(tmp_path / "out"), precision="fp32")
     assert np.array_equal(made.vectors(), expected.vectors())
     assert open_export(tmp_path / "out").ids() == expected.ids()
+
+
+def test_a_sample_of_a_job_on_queries_with_numbers_as_ids(tmp_path):
+    corpus = write_lines(tmp_path / "queries.jsonl", [{"id": str(n), "text": text} for n, text in enumerate(TEXTS)])
+    table = pyarrow.table({"id": list(range(30)), "text": TEXTS})
+    embedded = embed_batches(retrokit.encoder("static:8"), table, role="query")
+    (tmp_path / "parts").mkdir()
+    pyarrow.parquet.write_table(embedded, tmp_path / "parts" / "a.parquet")
+    (tmp_path / "parts" / ".b.parquet").write_bytes(b"of the engine")
+    made = adopt(*(str(tmp_path / "parts"), "static:8", str(corpus), str(tmp_path / "out")), role="query", sample=5)
+    assert (made.note["role"], made.note["notes"]["adopted"]["checked"]) == ("query", 5)
+    assert made.ids() == [str(number) for number in range(30)]
+
+
+def test_a_row_behind_the_first_portion_is_named_by_its_line(corpus, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("retrokit.extensions.vectors.adoption.CHUNK", 8)
+    embedded = embed_batches(retrokit.encoder("static:8"), table)
+    pyarrow.parquet.write_table(changed(embedded, "null"), tmp_path / "vectors.parquet")
+    with pytest.raises(DataError, match=r"vectors\.parquet:30: expected an embedding of 8 numbers"):
+        adopt(str(tmp_path / "vectors.parquet"), "static:8", str(corpus), str(tmp_path / "out"))
+
+
+def test_files_of_two_widths_are_not_adopted(corpus, table, tmp_path):
+    (tmp_path / "parts").mkdir()
+    for number, start in ((8, 0), (4, 15)):
+        embedded = embed_batches(retrokit.encoder(f"static:{number}"), table.slice(start, 15))
+        pyarrow.parquet.write_table(embedded, tmp_path / "parts" / f"{start}.parquet")
+    problem = r"15\.parquet:1: the vectors have 4 numbers, and 0\.parquet has 8$"
+    with pytest.raises(DataError, match=problem):
+        adopt(str(tmp_path / "parts"), "static:8", str(corpus), str(tmp_path / "out"))
+
+
+def test_texts_of_a_pipe_are_not_adopted(tmp_path):
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "embedding": [[0.0] * 8]}), tmp_path / "v.parquet")
+    with pytest.raises(UsageError, match="-: is a pipe, and its texts are read twice; give a file"):
+        adopt(str(tmp_path / "v.parquet"), "static:8", "-", str(tmp_path / "out"))
+
+
+def test_queries_of_an_encoder_that_cuts_documents_are_embedded(tiny_bert, table):
+    embedded = embed_batches(retrokit.encoder(f"{tiny_bert},chunks=8"), table, role="query")
+    assert embedded.num_rows == len(TEXTS)

@@ -12,12 +12,12 @@ import pytest
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs, read_source
-from retrokit.extensions.weak_supervision import queries
+from retrokit.extensions.weak_supervision import queries, writing
 from retrokit.extensions.weak_supervision.settings import TYPES
 from retrokit.extensions.weak_supervision.writing import CAUSES, SHAPES, TypeCounts, WrittenQueries, read_grade
 from retrokit.llm.answers import Rejected
 from retrokit.llm.prompts import load_prompts
-from retrokit.llm.session import BudgetSpent
+from retrokit.llm.session import Session
 from retrokit.ranking import retrieval
 from tests.llm.server import ChatServer, Plan, prompt_of
 from tests.sure.pretending import fields_of
@@ -240,12 +240,21 @@ def test_the_least_grade_stays_and_the_judge_may_be_another_model(corpus, grade)
     assert {(asked_of(body)[0], body["model"]) for body in server.log.bodies} == {("claim", "m"), ("judge", "j")}
 
 
-def test_one_budget_is_for_queries_and_grades(corpus):
-    options = {"types": ("claim",), "searcher": "none", "concurrency": 1}
-    _, written, _ = write(corpus, **options)
-    tokens = written.calls["prompt_tokens"] + written.calls["completion_tokens"]
-    with pytest.raises(BudgetSpent):
-        write(corpus, name="other.jsonl", max_tokens=tokens - 1, **options)
+def test_one_budget_is_for_queries_and_grades(corpus, monkeypatch):
+    sessions: list[Session] = []
+    budgets = []
+
+    class Noted(Session):
+        def __init__(self, *arguments: Any, max_tokens: int | None = None, **options: Any) -> None:
+            super().__init__(*arguments, max_tokens=max_tokens, **options)
+            sessions.append(self)
+            budgets.append(max_tokens)
+
+    monkeypatch.setattr(writing, "Session", Noted)
+    write(corpus, types=("claim",), searcher="none", max_tokens=1_000_000)
+    spent = sessions[0].counts["prompt_tokens"] + sessions[0].counts["completion_tokens"]
+    assert spent > 0
+    assert budgets == [1_000_000, 1_000_000 - spent]
 
 
 def test_passages_of_a_sample_are_in_the_order_of_the_corpus(corpus):
