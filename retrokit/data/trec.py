@@ -139,7 +139,7 @@ def _header(path: str | Path, cells: Sequence[str], line: int) -> _Columns | Non
     if columns is not None:
         return columns
     if len(cells) not in (3, 4):
-        hint = " without a header" if len(cells) == 2 else ""
+        hint = {1: "; they are separated by tabs", 2: " without a header"}.get(len(cells), "")
         raise DataError(path, f"expected 3 columns (BEIR) or 4 (TREC), found {len(cells)}{hint}", line)
     return _FIRST_AND_LAST if _plain_name(cells[0]) in _QUERY_NAMES else None
 

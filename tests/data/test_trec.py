@@ -44,6 +44,7 @@ def test_columns_between_spaces(tmp_path: Path) -> None:
     ("text", "line", "problem"),
     [
         ("q1 d1\n", 1, "expected 3 columns (BEIR) or 4 (TREC), found 2 without a header"),
+        ("q1,d1,1\n", 1, "expected 3 columns (BEIR) or 4 (TREC), found 1; they are separated by tabs"),
         ("q1\td1\t1\nq1\td2\n", 2, "expected 3 columns as on the lines before, found 2"),
         ("query-id\tcorpus-id\tscore\nq1\t0\td1\t1\n", 2, "expected 3 columns as on the lines before, found 4"),
         ("query-id\tcorpus-id\tscore\nq1\td1\t1.5x\n", 2, "the grade '1.5x' is not a whole number"),
