@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ def _place_of_schemas(tmp_path_factory: pytest.TempPathFactory) -> None:
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     os.environ["RETROKIT_TEST_SCHEMAS"] = str(shared / "schemas")
+    os.environ["RETROKIT_TEST_PYTHON"] = sys.executable
 
 
 @pytest.fixture(autouse=True, scope="session")

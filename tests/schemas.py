@@ -51,7 +51,7 @@ LINES = {
 
 
 _rename = os.rename  # as it is before what is moved is checked
-_python = sys.executable  # as it is before a test sets another
+_python = os.environ.get("RETROKIT_TEST_PYTHON", sys.executable)  # that of a forked process is a script
 
 
 @cache

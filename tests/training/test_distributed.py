@@ -245,7 +245,7 @@ def lacks_a_file(rank: int) -> None:
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("data", "the processes differ: data_digests in the first process"),
+        ("data", "the processes differ: the content of data.jsonl differs"),
         (
             "options",
             "the processes differ: steps in the first process 2, in process 1 3; lr in the first process 0.001, ",
