@@ -257,7 +257,7 @@ def _check_compared(
 
 
 def _check_explained(loaded: Sequence[Task], systems: int) -> None:
-    """Raise :class:`UsageError` if no difference of the systems, so many, in retrieval could be explained."""
+    """Raise :class:`UsageError` if no difference of the systems in retrieval could be explained."""
     if not _judged(loaded):
         raise UsageError(f"`explain=` is about retrieval, and no task here is ({', '.join(RANKING)})")
     if systems == 1:

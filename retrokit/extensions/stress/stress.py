@@ -372,9 +372,17 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
             raise UsageError(f"`fail_under=` {name}={limit:g}: a pass rate is from 0 to 1")
     requests += [(registry, name) for name in (*settings.capabilities, *dict(limits))]
     parse_all(requests)
+    if settings.capabilities:
+        _check_tested(limits, settings.capabilities)
     if settings.sure is not None:
         tasks.create(f"sure:{settings.sure}")
     return limits
+
+
+def _check_tested(limits: Sequence[tuple[str, float]], capabilities: Sequence[str]) -> None:
+    for name, _ in limits:
+        if name not in capabilities:
+            raise UsageError(f"`fail_under=` {name}: `capabilities=` leaves it out")
 
 
 def _searchers(settings: StressSettings) -> dict[str, Searcher]:

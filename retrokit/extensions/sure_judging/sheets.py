@@ -16,8 +16,9 @@ def agreement_sheets(agreement: Agreement) -> list[Sheet]:
     kinds = [
         [kind, f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}"] for kind, verdicts in agreement.kinds.items()
     ]
-    notes = [f"all say the same of {agreement.same:.1%}", *_cohen_notes(agreement)]
+    notes = []
     if len(agreement.judged) > 1:
+        notes += [f"all say the same of {agreement.same:.1%}", *_cohen_notes(agreement)]
         notes.append(f"Fleiss' kappa of all: {_kappa(agreement.fleiss)}")
     more = [f"{name} {count:,}" for name, count in agreement.judged.items() if count > agreement.common]
     if more:

@@ -468,6 +468,7 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["bm25"], **about, "fail_under": ["negatoin=1"]}, "unknown family of edits 'negatoin'"),
         ({"encoders": ["bm25"], **about, "fail_under": ["negation=30"]}, "negation=30: a pass rate is from 0 to 1"),
         ({"encoders": ["bm25"], **about, "fail_under": ["codes=1"]}, "`fail_under=` codes: 4 edits are too few"),
+        ({"encoders": ["bm25"], **unread, "capabilities": ["case"], "fail_under": ["codes=1"]}, "codes: `cap"),
         ({"encoders": ["static:8", f"run:{run}"], **unread}, "ranks by ids"),
         ({"encoders": ["hybrid:a=bm25,b=static,weight=auto"], **unread}, "weight=auto is tuned"),
         ({"encoders": ["two-stage:first=bm25,reranker=maxsim,blend=0.5"], **unread}, "cannot score pairs"),

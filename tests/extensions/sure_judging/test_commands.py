@@ -27,6 +27,8 @@ def test_audit_judge_and_agreement(build_sure, tmp_path, data, llm):
     assert code == 0
     assert "H & M" in shown
     assert "all say the same of 93.3%" in shown
+    code, shown, _ = build_sure("agreement", tmp_path / "h.jsonl")
+    assert (code, "say the same" in shown) == (0, False), "one annotator agrees with nobody"
     found = json.loads(build_sure("agreement", tmp_path / "h.jsonl", tmp_path / "m.jsonl", "--json")[1])
     assert found["joint"][-1] == {"annotators": ["H", "M"], "qualified": 14, "unqualified": 1}
     code, shown, _ = build_sure(*words, "-o", "-", "--store", tmp_path / "s.sqlite")
