@@ -68,7 +68,11 @@ def which_similarity(
     retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
     """
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
-    arguments = (data, encoder, duration(budget), batch_size)
+    try:
+        seconds = duration(budget)
+    except UsageError as error:
+        raise UsageError(f"--budget: {error}") from error
+    arguments = (data, encoder, seconds, batch_size)
     _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*arguments))
     from retrokit.extensions.studies.answers import recommendation
 

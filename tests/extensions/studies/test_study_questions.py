@@ -10,6 +10,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.extensions.studies import command_lines, questions
 from retrokit.extensions.studies.answers import beside_bm25, recommendation
+from retrokit.extensions.studies.cli import which_similarity
 from retrokit.extensions.studies.state import kept_study
 from retrokit.extensions.studies.steps import Step, read_study, steps_of
 
@@ -65,6 +66,12 @@ def test_a_study_is_made_once_and_kept(tmp_path: Path):
     assert Path(path).read_text() == "# retrokit study which-similarity 'a b'\n[eval]\n"
     with pytest.raises(UsageError, match="contains another study"):
         kept_study(folder, ("which-similarity", "other"), text)
+
+
+@pytest.mark.parametrize("budget", ["5x", "h", "-1h", ""])
+def test_a_budget_that_is_no_duration_is_refused_by_its_option(budget, tmp_path):
+    with pytest.raises(UsageError, match=f"^--budget: '{budget}' is not a duration"):
+        which_similarity(str(tmp_path / "out"), "pairs.jsonl", "static", budget, 64)
 
 
 def evaluated(gains: dict[str, float]) -> Evaluation:
