@@ -180,7 +180,12 @@ class Page:
                 break
 
     def reload(self) -> None:
-        self._browser.refresh()
+        """As often as the browser needs to hand its storage on; what was never stored does not come."""
+        before = self.text("judged")
+        for _ in range(20):
+            self._browser.refresh()
+            if self.text("judged") == before:
+                break
 
     def text(self, id: str) -> str:
         return self._browser.execute_script("return document.getElementById(arguments[0]).textContent", id)
