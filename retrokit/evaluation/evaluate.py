@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain, compress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,8 +76,10 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
     if settings.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 
-        is_saved = [not settings.saves_reranked or "reranker" in result.configuration for result in evaluation.results]
-        save_runs(list(compress(evaluation.results, is_saved)), settings.save_run)
+        saved = evaluation.results
+        if settings.saves_reranked:
+            saved = [result for result in saved if "reranker" in result.configuration]
+        save_runs(saved, settings.save_run)
     write_gates(evaluation, settings)
     return evaluation
 
