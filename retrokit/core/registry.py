@@ -582,7 +582,7 @@ file_systems = WordRegistry("file system", "retrokit.file_systems", [])
 def file_system() -> Any:
     """What reads and writes addresses.
 
-    ``fetch(address)`` returns the path of a local copy. ``exists(address)`` returns whether a file is there.
+    ``fetch(address)`` returns the path of a local copy. ``names(address)`` returns what is in a folder.
     ``target(address, names)`` returns the local folder to write; ``names`` are patterns of what may be replaced at the
     address, or ``None``. ``upload(folder, address, last)`` uploads that folder, the file ``last`` at the end.
     """

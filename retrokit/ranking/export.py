@@ -9,6 +9,7 @@ where it stopped, with the same result. Several machines may make a shard each.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import shlex
@@ -184,12 +185,14 @@ def _output_of(settings: ExportSettings, shard: _Shard | None) -> str:
     """The output, or the shard's folder in it."""
     if shard is None:
         return settings.output
-    note = f"{settings.output}/{exports.NOTE}"
-    is_whole = file_system().exists(note) if is_address(note) else os.path.exists(note)
-    if is_whole:
+    if is_address(settings.output):
+        names = file_system().names(settings.output)
+    else:
+        names = {path.name for path in Path(settings.output).glob("*")}
+    if exports.NOTE in names:
         raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
-    for former in Path(settings.output).glob(exports.SHARDS):
-        count = int(former.name[-5:])
+    for former in fnmatch.filter(names, exports.SHARDS):
+        count = int(former[-5:])
         if count != shard.shards:
             problem = f"contains shards of {count}; name another folder for shards of {shard.shards}"
             raise UsageError(f"{settings.output}: {problem}")

@@ -55,11 +55,11 @@ class Files:
         copies[str(_copied[key])] = address.rstrip("/").rpartition("/")[0]
         return path
 
-    def exists(self, address: str) -> bool:
-        """Whether a file or folder is there; raises as :meth:`fetch`."""
+    def names(self, address: str) -> set[str]:
+        """The names of files and folders in a folder, which need not be there; raises as :meth:`fetch`."""
         system, path = _opened(address)
         with _errors(address, "read"):
-            return bool(system.exists(path))
+            return {name.partition("/")[0] for name in _names_below(system, path)}
 
     def target(self, address: str, names: Iterable[str] | None) -> Path:
         """The local folder to write before :meth:`upload`: of one address always the same, so that an interrupted

@@ -357,6 +357,14 @@ def test_a_file_of_the_hub_is_an_address_and_a_page_is_none():
     assert not files._PAGE.match(f"{page}/raw/main/a.jsonl")
 
 
+def test_no_shard_of_another_count_is_uploaded_next_to_the_first(memory, tiny_bert):
+    export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out", shard="1/3")
+    before = names_at(memory, "/bucket/out")
+    with pytest.raises(UsageError, match=rf"^{BUCKET}/out: contains shards of 3; name another folder for shards of 2"):
+        export(str(tiny_bert), f"{BUCKET}/corpus.jsonl", f"{BUCKET}/out", shard="1/2")
+    assert names_at(memory, "/bucket/out") == before
+
+
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """A local server of the protocol of S3, with a bucket."""
